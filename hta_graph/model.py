@@ -51,7 +51,9 @@ class EventKind(_Named):
     GPU_ANNOTATION = 9
     MEMORY = 10
     OTHER = 11
-    RENDEZVOUS = 12
+    OS_CALL = 12
+    """A call of the operating system that may block, or a time in which a thread did not run."""
+    RENDEZVOUS = 13
     """Where ranks meet in one collective: an instant of a job, no row of any trace."""
 
 

@@ -18,6 +18,14 @@ NAME_CAPTIONS: Sequence[str] = (
     "kernels that are copies, where no launch call decides (start of the name)",
 )
 NAME_MEANINGS: Mapping[str, str] = {"copy": "a copy", "set": "a memset", "mark": "the mark of an event, no work"}
+FORMAT_CAPTIONS: Sequence[str] = ("formats that are read", "formats that are refused, and what to do")
+FORMAT_COLUMNS: Sequence[Sequence[str]] = (("format", "first bytes", "read", "not read"), ("format", "what to do"))
+PROFILER_OF_PYTORCH = "PyTorch's profiler"
+
+
+def recorded_by(recorder: str | None) -> str:
+    """Name the program that recorded a trace."""
+    return f"recorded by {recorder or PROFILER_OF_PYTORCH}"
 
 
 def names_as_of(month: str) -> str:

@@ -31,6 +31,7 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
         "file": encodable_path(graph.path),
         "rank": graph.rank,
         "world_size": graph.trace.world_size,
+        "recorder": graph.trace.settings.get("recorder"),
         "events": len(events),
         "kinds": {kind.label: int(kinds[kind]) for kind in EventKind if kind != EventKind.RENDEZVOUS},
         "lanes": [
@@ -53,6 +54,7 @@ def info_lines(info: dict[str, Any]) -> list[Line]:
     steps, diagnostics = info["steps"], info["diagnostics"]
     lines: list[Line] = [
         messages.span(info["file"], rank, info["events"], info["end_ns"] - info["start_ns"]),
+        messages.recorded_by(info["recorder"]),
         messages.gpus(info["gpus"]),
         *_driven_line(info["lanes"]),
         messages.steps([step["step"] for step in steps], [step["end_ns"] - step["start_ns"] for step in steps]),

@@ -1,10 +1,11 @@
-"""The vocabulary by which kernels and runtime calls are known, as ``info --names`` prints it."""
+"""The vocabulary by which kernels and runtime calls are known, and the formats of files, as ``info`` lists them."""
 
 from __future__ import annotations
 
 from analyses.display.text_layout import Line, table
 from analyses.messages import info as messages
 from hta_graph.trace import profiler_names as known
+from hta_graph.trace.formats import FORMATS, KINETO_TRACE, NSIGHT_REPORT
 
 
 def name_lines() -> list[Line]:
@@ -19,3 +20,15 @@ def name_lines() -> list[Line]:
     for caption, rows in zip(messages.NAME_CAPTIONS, (communication, calls, copies), strict=True):
         lines += ["", caption, *table(rows, messages.NAME_COLUMNS, left=[0, 1], words=[1])]
     return lines
+
+
+def format_lines() -> list[Line]:
+    """List the formats of files: those that are read, with what of them is, and those that are only named."""
+    every = (KINETO_TRACE, *FORMATS, NSIGHT_REPORT)
+    read = [[known.name, known.first_bytes, known.reads, known.missing] for known in every if known.reads]
+    named = [[known.name, known.remedy] for known in every if not known.reads]
+    lines: list[Line] = []
+    for rows, caption, columns in zip((read, named), messages.FORMAT_CAPTIONS, messages.FORMAT_COLUMNS, strict=True):
+        places = list(range(len(columns)))
+        lines += [caption, *table(rows, columns, left=places, words=places), ""]
+    return lines[:-1]

@@ -46,6 +46,7 @@ from hta_graph.trace.profiler_names import (
     SYNCHRONOUS_COPY_CALL,
     UPLOAD,
     VALUE_READING_OPERATOR,
+    WAITING_OS_CALL,
     WARM_UP,
 )
 from hta_graph.trace.table import Trace
@@ -161,6 +162,11 @@ class EventFlags:
         kinds = (EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)
         found = [self._kind_with_name(GARBAGE_COLLECTION, kind) for kind in kinds]
         return freeze(found[0] | found[1])
+
+    @cached_property
+    def waits_in_system(self) -> Bools:
+        """Calls of the operating system in which a thread waits, and times in which it did not run."""
+        return self._kind_with_name(WAITING_OS_CALL, EventKind.OS_CALL)
 
     @cached_property
     def asks_to_collect(self) -> Bools:

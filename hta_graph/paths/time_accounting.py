@@ -125,8 +125,9 @@ def explained_lags(graph: DependencyGraph) -> Ints:
 
 @memoized
 def _frames_over_threads(graph: DependencyGraph) -> Innermost:
-    """Return who may own time between operators: Python frames, else annotations."""
-    return innermost_of([graph.nesting(kind) for kind in (EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)])
+    """Return who may own time between operators: calls of the system, else Python frames, else annotations."""
+    kinds = (EventKind.OS_CALL, EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)
+    return innermost_of([graph.nesting(kind) for kind in kinds])
 
 
 def _under_frames(graph: DependencyGraph, accounts: AccountedTime, thread: Ids) -> AccountedTime:
@@ -173,6 +174,7 @@ class TimeAccounting:
         walk = spans.walk[accounts.span]
         # Only now: how much of a lag is explained depends on its whole length, also beyond the window.
         accounts = accounts.clip(start[walk], end[walk])
+        accounts = self._without_waits(accounts, spans)
         return self._mark_loading(self._with_frames(accounts, spans), spans)
 
     @staticmethod
@@ -250,6 +252,29 @@ class TimeAccounting:
         lane[calls] = self._events.lane[event_of(spans.source[accounts.span[calls]])]
         return lane
 
+    def _without_waits(self, accounts: AccountedTime, spans: WalkSpans) -> AccountedTime:
+        """Take from operators the time in which their thread waited in a call of the operating system.
+
+        A call of a runtime that waits is known by itself; its inside stays its own.
+        """
+        is_operator = np.append(self._events.kind == EventKind.CPU_OP, False)
+        for thread, waiting in self._waiting_times.items():
+            here = (self.lanes(accounts, spans) == thread) & is_operator[accounts.owner]
+            own = accounts.take(here & (accounts.part == TimePart.WORK))
+            own = own.cut(distinct(np.concatenate([waiting.start, waiting.end])))
+            waits = waiting.covered_until(own.end) > waiting.covered_until(own.start)
+            part = np.where(waits, np.int8(TimePart.IDLE), own.part)
+            rest = accounts.take(~(here & (accounts.part == TimePart.WORK)))
+            accounts = AccountedTime.join(
+                [rest, replace(own, part=part, owner=np.where(waits, np.int32(-1), own.owner))]
+            )
+        return accounts
+
+    @cached_property
+    def _waiting_times(self) -> dict[int, Intervals]:
+        """When each thread waits in a call of the operating system."""
+        return self._times_by_lane(np.flatnonzero(self._graph.event_flags.waits_in_system))
+
     def _with_frames(self, accounts: AccountedTime, spans: WalkSpans) -> AccountedTime:
         """Give a thread's time without an operator to the innermost Python frame over it, else annotation."""
         lane = self.lanes(accounts, spans)
@@ -274,7 +299,9 @@ class TimeAccounting:
     @cached_property
     def _loading_times(self) -> dict[int, Intervals]:
         """When each thread is inside a data-loading row."""
-        rows = np.flatnonzero(self._loads_data)
+        return self._times_by_lane(np.flatnonzero(self._loads_data))
+
+    def _times_by_lane(self, rows: Ints) -> dict[int, Intervals]:
         lanes = self._events.lane[rows]
         return {
             lane: union(self._events.start[rows[lanes == lane]], self._events.end[rows[lanes == lane]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from decimal import Decimal
 from itertools import chain, compress
 from operator import attrgetter
@@ -18,10 +18,11 @@ from msgspec.structs import astuple
 from hta_graph.arrays import distinct, freeze
 from hta_graph.model import GPU_KINDS, LONGEST_NS, Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.storage.location import Location
-from hta_graph.trace.json_reader import Args, FileFacts, FilePart, Number, Row, number_or_text
-from hta_graph.trace.old_functions import OLD_ARROW, OLD_PROCESS, LaunchArrow, old_kinds, with_old_launches
+from hta_graph.trace.json_reader import Args, FileFacts, FilePart, Number, Row, header_of_object, number_or_text
+from hta_graph.trace.old_functions import OLD_ARROW, OLD_PROCESS, old_kinds, with_old_launches
 from hta_graph.trace.profiler_names import CATEGORY, STEP_NAME
 from hta_graph.trace.rank_files import header_count, header_settings
+from hta_graph.trace.recorded import Arrow, Bracket, Collected, FileColumns, Numbering, Recorded
 from hta_graph.trace.recordings import divide_recordings
 from hta_graph.trace.row_meaning import with_meaning
 from hta_graph.trace.table import (
@@ -33,7 +34,6 @@ from hta_graph.trace.table import (
     Flows,
     StreamKey,
     SyncTable,
-    ThreadKey,
     Trace,
     build_lanes,
     canonical_order,
@@ -47,62 +47,6 @@ STREAM_KINDS = (*GPU_KINDS, EventKind.SYNC_RECORD, EventKind.GPU_ANNOTATION)
 """Kinds of rows that are on a stream and not on a thread."""
 SYNC_ON_THREAD = "xpu_sync"
 """Category of Intel's records of synchronization: they stand on the thread that waited."""
-
-FileColumns = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Bracket:
-    """A begin or end row of a foreign writer."""
-
-    index: int
-    is_begin: bool
-    thread: ThreadKey
-    time: int
-
-
-@dataclass(frozen=True)
-class Arrow:
-    """The start or end of a forward-backward flow."""
-
-    is_start: bool
-    id: Any
-    thread: ThreadKey
-    time: int
-
-
-class _Numbering(dict[Any, int]):
-    """Gives each new key the next number."""
-
-    def __missing__(self, key: Any) -> int:
-        self[key] = number = len(self)
-        return number
-
-    def codes(self, values: Iterable[Any]) -> Ids:
-        """Number values.
-
-        >>> _Numbering().codes("abca").tolist()
-        [0, 1, 2, 0]
-        """
-        return np.fromiter(map(self.__getitem__, values), np.int32)
-
-
-@dataclass
-class Collected:
-    """Columns of all rows that may be events, in file order; times in ns without the base time, ``INVALID`` where bad.
-
-    ``name``, ``thread`` and ``stream`` are numbers into the numberings; of the last two one is -1. The key of a stream
-    has its process id as its fourth part.
-    """
-
-    columns: FileColumns
-    names: _Numbering = field(default_factory=_Numbering)
-    threads: _Numbering = field(default_factory=_Numbering)
-    streams: _Numbering = field(default_factory=_Numbering)
-    brackets: list[Bracket] = field(default_factory=list)
-    arrows: list[Arrow] = field(default_factory=list)
-    old_launches: list[LaunchArrow] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
 
 
 def collect_columns(parts_of_file: Iterable[FilePart]) -> Collected:
@@ -120,7 +64,7 @@ def collect_columns(parts_of_file: Iterable[FilePart]) -> Collected:
 
 def _part_columns(part: FilePart, offset: int, collected: Collected, *, exact: bool) -> FileColumns:
     times = start_times(part, exact=exact)
-    phases, categories = _Numbering(), _Numbering()
+    phases, categories = Numbering(), Numbering()
     phase = phases.codes(map(attrgetter("ph"), part.rows))
     # A trace has a dozen categories: each is looked up once and not once per row.
     category = categories.codes(map(attrgetter("cat"), part.rows))
@@ -169,7 +113,7 @@ def _exact_if_needed(
     return times if present is None else times[present]
 
 
-def _kind_of_category(categories: _Numbering, category: Ids) -> Codes:
+def _kind_of_category(categories: Numbering, category: Ids) -> Codes:
     kinds = [CATEGORY.get(str(text).lower(), EventKind.OTHER) for text in categories]
     lookup = np.array([DROPPED if kind is None else kind for kind in kinds] or [DROPPED], np.int8)
     return lookup[category]
@@ -343,13 +287,23 @@ def assemble_traces(path: Location, collected: Collected, facts: FileFacts) -> l
         streams = {(*recording.stream_key(key), key[3], at): at for at, key in enumerate(collected.streams)}
         own_processes = set(filter(recording.has, processes))
         arrows = [arrow for arrow in collected.arrows if arrow.thread[0] in own_processes]
-        own = replace(collected, arrows=arrows, streams=_Numbering(streams))
+        own = replace(collected, arrows=arrows, streams=Numbering(streams))
         trace = _assemble_trace(path, facts, own, _keep_rows(columns, rows), Counter(counts))
         rank = place if recording.rank is None else recording.rank
         found.append(replace(trace, rank=rank, recording=recording))
         # What was dropped of the file is said once.
         counts = Counter({key: 0 if key.startswith("rows_") else count for key, count in counts.items()})
     return found
+
+
+def assemble_recorded(path: Location, recorded: Recorded) -> Trace:
+    """Turn what a reader of another format found of one rank into a trace, as :func:`assemble_traces` does."""
+    facts = FileFacts(header_of_object(recorded.header), 0, tolerant=False, salvaged=None)
+    counts = Counter(dict.fromkeys(READING_DIAGNOSTICS, 0))
+    columns = _drop_unplaceable(recorded.collected.columns, recorded.collected, counts)
+    columns = _with_base(columns, base_time(facts.header.base) or 0)
+    trace = _assemble_trace(path, facts, recorded.collected, columns, counts)
+    return replace(trace, rank=recorded.rank, notes=(*trace.notes, *recorded.notes))
 
 
 def _pair_begins(collected: Collected, counts: Counter[str]) -> FileColumns:

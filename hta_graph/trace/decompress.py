@@ -22,6 +22,7 @@ from hta_graph.storage.location import Location, is_remote, open_to_peek
 from hta_graph.trace.archives import PIECE, untar_trace, unzip_trace
 from hta_graph.trace.formats import HEAD_BYTES, JSON_BEGIN, format_of, layer_of
 from hta_graph.trace.memory_limit import PEAK_PER_TEXT, TextLimit
+from hta_graph.trace.readers import database_reader
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -95,6 +96,8 @@ class Decompression:
             return self._unzstd_frames()
         if layer == "zip":
             return unzip_trace(self._path, self._file)
+        if layer == "sqlite":
+            return database_reader(self._path, self._file.peek(HEAD_BYTES)[:HEAD_BYTES]).text(self._path)
         plain = iter(lambda: self._file.read(PIECE), b"")
         return untar_trace(self._path, plain) if layer == "tar" else plain
 
@@ -104,6 +107,8 @@ class Decompression:
             return untar_trace(self._path, pieces)
         if layer == "zip":
             raise TraceError(self._path, "holds a zip archive inside", "unpack it")
+        if layer == "sqlite":
+            raise TraceError(self._path, "is an SQLite database that is packed", "unpack it")
         inside = Decompression(self._path, BufferedReader(_Pieces(pieces)))
         return self._unpack_inside(inside, inside._unpack_file(layer))
 

@@ -19,8 +19,9 @@ from hta_graph.errors import TraceError
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.progress import begin_stage, inner_stage
 from hta_graph.trace.decompress import FileBytes, read_bytes
-from hta_graph.trace.json_reader import Header, RowReader, RowShape, is_array, paused_gc
+from hta_graph.trace.json_reader import Header, RowReader, RowShape, header_of_object, is_array, paused_gc
 from hta_graph.trace.profiler_names import PROFILER_RANGE
+from hta_graph.trace.readers import reader_of
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import base_time
 
@@ -111,6 +112,9 @@ def reread_rows(
 
 
 def _reread(trace: Trace, shape: RowShape[Any], wanted: Ids) -> tuple[dict[int, Any], Header]:
+    if other := reader_of(trace.path):
+        rows, own = other.rows(trace.path, wanted)
+        return {at: shape.from_object(row) for at, row in rows.items()}, header_of_object(own)
     content = read_bytes(trace.path)
     begin_stage("decoding events")
     with paused_gc():

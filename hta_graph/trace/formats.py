@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -30,9 +29,9 @@ class Format:
         reads: what of it is read; nothing if empty.
         missing: what is not.
         remedy: what to do with a file that is not read.
-        layer: how it packs another file: ``gzip``, ``zstd``, ``zip`` or ``tar``.
+        layer: how it packs another file: ``gzip``, ``zstd``, ``zip`` or ``tar``; ``sqlite`` has a reader of its own.
         is_lost: the file stands for a trace that is not in it: its rank is missing.
-        describe: looks into a file for more than its first bytes show.
+        tables: of a database, what some table is called.
     """
 
     name: str
@@ -42,37 +41,38 @@ class Format:
     remedy: str = "pass a Kineto trace"
     layer: str = ""
     is_lost: bool = False
-    describe: Callable[[Location], tuple[str, str]] | None = None
+    tables: re.Pattern[str] | None = None
+
+    @property
+    def first_bytes(self) -> str:
+        """How such a file begins, as a regular expression; of a database, also the name of a table in it."""
+        pattern = self.begins.pattern
+        place = re.fullmatch(rb"\.\{(\d+)\}\(\?:(.*)\)", pattern, re.DOTALL)
+        if place:
+            pattern = place[2] if place[1] == b"0" else b"at byte %s: %s" % place.groups()
+        shown = re.sub(r"[^ -~]", lambda found: f"\\x{ord(found[0]):02x}", pattern.decode("latin-1"))
+        return shown if self.tables is None else f"{shown}; a table {self.tables.pattern}"
 
     def refusal(self, path: Location) -> TraceError:
         """Return the error of a file of this format that is not read."""
-        name, remedy = (self.describe and self.describe(path)) or (self.name, self.remedy)
-        return (TraceError if self.is_lost else NotATraceError)(path, f"is {name}", remedy)
-
-
-def _sqlite_words(path: Location) -> tuple[str, str]:
-    """Say what a database holds: an export of a profiler's report, with or without rows."""
-    tables: dict[str, int] = {}
-    if not is_remote(path):
-        with suppress(sqlite3.Error, OSError):
-            name = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
-            with closing(sqlite3.connect(name, uri=True)) as database:
-                listed = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 1000")
-                for (table,) in listed.fetchall():
-                    if NSIGHT_TABLE.match(table):
-                        rows = database.execute(f'SELECT EXISTS (SELECT 1 FROM "{table}")')  # noqa: S608
-                        tables[table] = rows.fetchone()[0]
-                    elif table.startswith("rocpd_"):
-                        return "a rocprofiler database (rocpd)", "record with torch.profiler"
-    if not tables:
-        return "an SQLite database, but no export of Nsight Systems", "pass a Kineto trace"
-    if not any(tables.values()):
-        return "an Nsight Systems export without rows", "record again, and export with nsys export --type sqlite"
-    return "an Nsight Systems export, which is not read yet", "record with torch.profiler"
+        return (TraceError if self.is_lost else NotATraceError)(path, f"is {self.name}", self.remedy)
 
 
 NSIGHT_TABLE = re.compile(r"(CUPTI_ACTIVITY_KIND_\w{1,40}|NVTX_EVENTS)$")
-"""Tables of events in exports of Nsight Systems."""
+ROCPD_TABLE = re.compile(r"rocpd_")
+
+
+def _tables_of(path: Location) -> list[str] | None:
+    """Return the names of a database's tables; None where it cannot be opened: its reader says why."""
+    if is_remote(path):
+        return None
+    # The words about a damaged schema repeat bytes of the file that may be no text.
+    with suppress(sqlite3.Error, UnicodeDecodeError, OSError):
+        name = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(name, uri=True)) as database:
+            listed = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 1000")
+            return [str(table) for (table,) in listed.fetchall()]
+    return None
 
 
 def _begin(*texts: bytes, at: int = 0) -> re.Pattern[bytes]:
@@ -80,6 +80,15 @@ def _begin(*texts: bytes, at: int = 0) -> re.Pattern[bytes]:
     return re.compile(rb".{%d}(?:%s)" % (at, b"|".join(map(re.escape, texts))), re.DOTALL)
 
 
+SQLITE = _begin(b"SQLite format 3\0")
+NSIGHT_EXPORT = Format(
+    "an Nsight Systems export",
+    SQLITE,
+    "kernels, copies, sets, CUDA graphs; runtime and driver calls; synchronization; NVTX; OS runtime calls",
+    "Python's call stacks, CPU samples",
+    layer="sqlite",
+    tables=NSIGHT_TABLE,
+)
 UNPACK = "unpack it"
 PROFILE_AGAIN = "record with torch.profiler"
 TRACE_INSIDE = "the one trace inside, also if packed again"
@@ -96,9 +105,9 @@ FORMATS: tuple[Format, ...] = (
     Format("a 7-Zip archive", _begin(b"7z\xbc\xaf\x27\x1c"), remedy=UNPACK, is_lost=True),
     Format("a RAR archive", _begin(b"Rar!\x1a\x07"), remedy=UNPACK, is_lost=True),
     Format("an lz4 file", _begin(b"\x04\x22\x4d\x18"), remedy=UNPACK, is_lost=True),
-    Format(
-        "an SQLite database", _begin(b"SQLite format 3\0"), missing="Nsight Systems' exports", describe=_sqlite_words
-    ),
+    NSIGHT_EXPORT,
+    Format("a rocprofiler database (rocpd)", SQLITE, remedy=PROFILE_AGAIN, tables=ROCPD_TABLE),
+    Format("an SQLite database, but no export of Nsight Systems", SQLITE),
     Format(
         "a pickle of PyTorch's memory snapshot, which can run code when it is read",
         re.compile(rb"\x80[\x01-\x05].{0,4000}?(?:segments|device_traces)", re.DOTALL),
@@ -157,12 +166,18 @@ NSIGHT_ENDINGS = (".nsys-rep", ".qdrep")
 """How the names of Nsight's reports end: their first bytes are not documented."""
 
 JSON_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:[\[{]|\Z)")
+KINETO_TRACE = Format(
+    "a Kineto trace of PyTorch's profiler (JSON)", JSON_BEGIN, "all rows, of all versions; several ranks in one file"
+)
 
 
 def format_of(path: Location, begin: bytes) -> Format | None:
     """Return the format of a file that begins so; None for JSON and for what is not known."""
+    tables = _tables_of(path) if SQLITE.match(begin) else None
     for known in FORMATS:
-        if known.begins.match(begin):
+        if known.begins.match(begin) and (
+            known.tables is None or tables is None or any(map(known.tables.match, tables))
+        ):
             return known
     is_report = path.name.endswith(NSIGHT_ENDINGS) and not JSON_BEGIN.match(begin)
     return NSIGHT_REPORT if is_report else None

@@ -93,6 +93,7 @@ class Document(msgspec.Struct, Generic[AnyRow]):
     hip_runtime_version: Any = None
     hip_driver_version: Any = None
     host_name: Any = None
+    recorder: Any = None
 
     @property
     def header(self) -> Header:

@@ -35,6 +35,7 @@ CATEGORY: dict[str, EventKind | None] = {
     "synchronization": EventKind.SYNC_RECORD,
     "xpu_sync": EventKind.SYNC_RECORD,
     "overhead": EventKind.OVERHEAD,
+    "os_call": EventKind.OS_CALL,  # of Nsight Systems
     "cpu_instant_event": EventKind.MEMORY,
     "trace": None,  # the span of the recording: not an event
 }
@@ -347,6 +348,15 @@ captures a graph; what runs the result later has other names."""
 
 CAPTURE_CALL = re.compile(r"(cuda|hip|cu)StreamBeginCapture")
 """Calls from which on a stream's work is captured in a graph, instead of run."""
+
+WAITING_OS_CALL = re.compile(
+    r"not running|pthread_(cond_\w*wait|mutex_\w*lock|rwlock_\w*lock|join|\w*timedjoin_np|barrier_wait|spin_lock)"
+    r"|sem_\w*wait|sem(timed)?op$|futex|p?poll$|p?select$|epoll_p?wait|io_getevents|(clock_)?nanosleep|u?sleep$"
+    r"|wait(pid|id|3|4)?$|sig(timed)?wait(info)?$|sigsuspend|pause$|accept4?$|connect$|recv(from|m?msg)?$|read$|flock$"
+    r"|fsync$|mq_\w*receive|msgrcv$|dlopen$"
+)
+"""Calls of the operating system in which a thread waits, and times in which it did not run; source: the functions that
+Nsight Systems traces with ``--trace=osrt``."""
 
 GARBAGE_COLLECTION = re.compile(r"(Python GC|<built-in function collect>|gc[._]collect|garbage[ _]collection)$")
 """Python frames and annotations while Python collects garbage: ``Python GC`` is written with

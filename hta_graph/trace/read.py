@@ -16,7 +16,7 @@ from hta_graph.errors import HtaGraphError, NotATraceError, Remedy, TooLargeErro
 from hta_graph.log import log_warning
 from hta_graph.model import EventKind, Ints, kind_mask
 from hta_graph.storage.location import Location, expand_file_lists, parallel_map, resolve_location
-from hta_graph.trace.columnize import assemble_traces, collect_columns
+from hta_graph.trace.columnize import assemble_recorded, assemble_traces, collect_columns
 from hta_graph.trace.decompress import FileBytes, read_bytes
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import foreign_trace_error, writer_of
@@ -37,6 +37,7 @@ from hta_graph.trace.rank_files import (
     files_of_no_rank,
     header_count,
 )
+from hta_graph.trace.readers import reader_of
 from hta_graph.trace.table import Trace
 
 Say = Callable[[str], None]
@@ -74,6 +75,8 @@ def read_without_log(place: Location, *, salvage: bool) -> Trace:
 
 def _read_recordings(place: Location, *, salvage: bool) -> list[Trace]:
     """Read the traces of all recordings in a file; of nearly every file that is one."""
+    if reader := reader_of(place):
+        return [assemble_recorded(place, found) for found in reader.columns(place)]
     traces = traces_of_bytes(place, read_bytes(place), salvage=salvage)
     linked = [match_launches_by_external_id(match_launches_by_arrows(found)) for found in traces]
     return [end_frames_with_callers(found) for found in linked]

@@ -148,7 +148,8 @@ def names_a_file(action: argparse.Action) -> bool:
 def _output(command: str, action: argparse.Action) -> Output:
     flag = action.option_strings[-1]
     if action.type is OutputFileOrFolder and command != "strip":  # which makes folders itself
-        return Output(flag, is_folder=False, given="place", path="place/rank0_with_counters.json")
+        name = "rank_0.json.gz" if command == "graph" else "rank0_with_counters.json"
+        return Output(flag, is_folder=False, given="place", path=f"place/{name}")
     is_folder = action.type is OutputFolder
     suffix = "" if is_folder else SUFFIX.get(flag) or (SUFFIX.get(command, ".json") if flag == "--output" else ".json")
     name = f"out{flag.replace('--', '_')}{suffix}"

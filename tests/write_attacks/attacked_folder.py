@@ -196,7 +196,7 @@ class Scene:
         """
         now = folder_contents(self.folder)
         written = {self.output.path, *(other.path for other in self.command.beside(self.output)), *besides}
-        written |= {"place/rank1_with_counters.json"} if self.output.given == "place" else set()
+        written |= {self.output.path.replace("0", "1")} if self.output.given == "place" else set()
         # What has no option is always written.
         written |= {other.path for other in self.command.outputs if not other.flag}
         mine = [str(self.folder / name) for name in written]

@@ -139,10 +139,11 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
         "that they take together (default: keep)",
     )  # fmt: skip
     parser.add_argument(
-        "--unknown-collectives", choices=CHOICES["unknown"], default="error",
+        "--unknown-collectives", choices=CHOICES["unknown"],
         help="communication of unknown type, size or group, or that ASTRA-sim does not support: as-recorded keeps the "
         "waiting between ranks and the recorded transfer time, also for broadcasts; as-compute writes compute nodes; "
-        "CPU communication becomes nodes only with as-recorded (default: error)",
+        "CPU communication becomes nodes only with as-recorded (default: error; of an Nsight Systems export, which has "
+        "no sizes, as-recorded)",
     )  # fmt: skip
     parser.add_argument(
         "--missing-ranks", choices=CHOICES["missing"], default="error",
@@ -162,15 +163,18 @@ def _run_convert(options: argparse.Namespace) -> None:
 
     target = resolve_location(options.output)
     check_target(target, force=options.force)
+    ranks = list(_rank_inputs(options))
+    # Nobody recorded what an export lacks: its communication waits for its ranks, and takes as long as it did.
+    is_export = bool(ranks) and all(own.graph.trace.settings.get("recorder") for own in ranks)
     asked = ConvertOptions(
         options.profile,
         options.prefix,
-        options.unknown_collectives,
+        options.unknown_collectives or ("as-recorded" if is_export else "error"),
         options.missing_ranks,
         options.overlap,
         force=options.force,
     )
-    conversion = write_workload(_rank_inputs(options), target, asked)
+    conversion = write_workload(ranks, target, asked)
     if options.json:
         write_json(options.json, conversion_document(conversion), options.left_out)
     else:

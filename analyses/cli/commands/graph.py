@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from analyses.cli.command import Command
 from analyses.cli.options import OUTPUT, add_answer, add_flight, add_inputs, add_jobs, add_window, heading
 from analyses.cli.outputs import write_json
-from analyses.cli.path_args import OutputFile, OutputFolder
+from analyses.cli.path_args import OutputFile, OutputFileOrFolder, OutputFolder, input_files
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
+from hta_graph.errors import UsageError
 from hta_graph.progress import begin_stage
 from hta_graph.storage.location import resolve_location
+
+if TYPE_CHECKING:
+    from hta_graph.graph.dependency_graph import DependencyGraph
 
 
 def _run_info(options: argparse.Namespace) -> None:
@@ -41,6 +46,17 @@ class _PrintNames(argparse.Action):
         parser.exit()
 
 
+class _PrintFormats(argparse.Action):
+    """Prints the formats of files, and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print them."""
+        from analyses.questions.known_names import format_lines
+
+        print_lines(format_lines())
+        parser.exit()
+
+
 def _add_names(parser: argparse.ArgumentParser) -> None:
     """Add the list of known names."""
     heading(parser, OUTPUT).add_argument(
@@ -48,6 +64,12 @@ def _add_names(parser: argparse.ArgumentParser) -> None:
         action=_PrintNames,
         nargs=0,
         help="list the names by which communication kernels, waits and copies are known; reads no trace",
+    )
+    heading(parser, OUTPUT).add_argument(
+        "--formats",
+        action=_PrintFormats,
+        nargs=0,
+        help="list the formats of files that are read, with what is missing, and those that are named; reads no trace",
     )
 
 
@@ -63,14 +85,19 @@ INFO = Command(
 
 
 def _add_graph_outputs(parser: argparse.ArgumentParser) -> None:
-    """Add the graph as Parquet tables."""
-    heading(parser, OUTPUT).add_argument(
-        "--parquet", type=OutputFolder, metavar="DIR", help="write the graph as Parquet tables"
+    """Add the graph as Parquet tables, and its trace as Kineto JSON."""
+    output = heading(parser, OUTPUT)
+    output.add_argument("--parquet", type=OutputFolder, metavar="DIR", help="write the graph as Parquet tables")
+    output.add_argument(
+        "--kineto",
+        type=OutputFileOrFolder,
+        metavar="OUT",
+        help="write the trace as Kineto JSON (.json, .json.gz or .json.zst); for multiple ranks an existing folder",
     )
 
 
 def _run_graph(options: argparse.Namespace) -> None:
-    """Write the graph as JSON or Parquet; without either, print its counts."""
+    """Write the graph as JSON or Parquet, or its trace as Kineto JSON; without any of these, print its counts."""
     from analyses.questions.info import info_document, info_lines
     from hta_graph.export.graph_json import graph_document
     from hta_graph.export.parquet import check_folder, save_graph
@@ -83,15 +110,43 @@ def _run_graph(options: argparse.Namespace) -> None:
         save_graph(found, options.parquet)
     if options.json:
         write_json(options.json, graph_document(found), options.left_out)
-    if not options.parquet and not options.json:
+    if options.kineto:
+        _write_kineto(options, found)
+    if not options.parquet and not options.json and not options.kineto:
         print_lines(info_lines(info_document(found)), wide=options.wide)
+
+
+def _write_kineto(options: argparse.Namespace, graph: DependencyGraph) -> None:
+    """Write the trace of a rank to a file, those of multiple ranks to files in a folder.
+
+    Raises:
+        UsageError: several ranks would be written to one file.
+    """
+    from hta_graph.export.kineto import write_kineto
+    from hta_graph.storage.output_paths import check_outputs
+
+    place = resolve_location(options.kineto)
+    ranks = graph.rank_graphs
+    targets = [place]
+    if place.is_dir():
+        targets = [place / f"rank_{part.rank}.json.gz" for part in ranks]
+        # The folder can be that of the inputs.
+        check_outputs(targets, input_files(options))
+    elif len(ranks) > 1:
+        raise UsageError(f"{place}: cannot hold {len(ranks)} ranks; name an existing folder, or one rank with --rank")
+    for part, target in zip(ranks, targets, strict=True):
+        write_kineto(part.graph, target)
 
 
 GRAPH = Command(
     name="graph",
-    help="Write the dependency graph as JSON or Parquet",
+    help="Write the dependency graph as JSON or Parquet, or its trace as Kineto JSON",
     more="Without an output, it prints the number of events and edges.",
-    examples=("graph trace.json.gz", "graph trace.json.gz --json graph.json"),
+    examples=(
+        "graph trace.json.gz",
+        "graph trace.json.gz --json graph.json",
+        "graph trace.json.gz --kineto for_perfetto.json.gz",
+    ),
     page="asking_in_python.md",
     options=(add_inputs, add_jobs, add_flight, add_answer, _add_graph_outputs),
     run=_run_graph,

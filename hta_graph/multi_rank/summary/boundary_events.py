@@ -101,7 +101,7 @@ class _RunWalk:
         return np.where(meets, take_or(self.runs.points, last), -1), np.where(places >= 0, time, UNREACHED_NS)
 
 
-FRAME_KINDS = (EventKind.CPU_OP, EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)
+FRAME_KINDS = (EventKind.CPU_OP, EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION, EventKind.OS_CALL)
 
 
 def boundary_rows(graph: DependencyGraph, met: Ints, windows: Sequence[Window]) -> Ids:

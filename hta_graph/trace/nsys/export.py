@@ -1,0 +1,324 @@
+"""One export: whose processes are ranks, on which clock it counts, and its rows, table by table.
+
+Several processes with GPU work are several ranks. A process is a rank by the environment in which Nsight was started
+(``RANK`` and the like), if it is the only one; else ranks follow the devices' order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hta_graph.arrays import find_sorted, take_or
+from hta_graph.errors import NotATraceError
+from hta_graph.model import Ints
+from hta_graph.trace.nsys.database import Database
+from hta_graph.trace.nsys.sources import (
+    CALLS,
+    EVENTS,
+    GPU_TABLES,
+    KERNELS,
+    MARK,
+    NO_ID,
+    NO_TIME,
+    RANGES,
+    SOURCES,
+    SYNCS,
+    THREAD_BITS,
+    Batch,
+    Source,
+    call_name,
+    is_operator,
+    sync_name,
+)
+
+PROCESS_MASK = (1 << 24) - 1
+THREAD_MASK = (1 << THREAD_BITS) - 1
+UTC_NS = 10**17
+"""Larger times count from 1970, as ``nsys export --ts-normalize`` writes them, and not from the session's start."""
+RANK_KEYS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID")
+SIZE_KEYS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS")
+ASSIGNMENT = re.compile(r'([A-Z0-9_]{1,40})="?(\d{1,7})"?$')
+EXPECTED = {KERNELS: "kernels", CALLS: "CUDA calls"}
+WITHOUT_ROWS = "record again, and export with nsys export --type sqlite"
+
+
+@dataclass(frozen=True)
+class RankProcess:
+    """A process with its number in the file, its rank (None: nothing says it), and the devices that it used."""
+
+    key: int
+    rank: int | None
+    devices: tuple[int, ...]
+
+    @property
+    def pid(self) -> int:
+        """The number that the operating system gave it."""
+        return self.key & PROCESS_MASK
+
+    def thread(self, number: int | str) -> tuple[int, int | str]:
+        """Return a thread of it: the process and the thread."""
+        return self.pid, number
+
+
+class Export:
+    """What an open database holds of a recording.
+
+    Raises:
+        NotATraceError: it has no rows.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.processes = self._find_processes()
+        if not self.processes:
+            raise NotATraceError(database.path, "is an Nsight Systems export without rows", WITHOUT_ROWS)
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _contexts(self) -> dict[int, dict[int, int]]:
+        """Return the device of each context of each process, by its work: records of synchronization name another."""
+        found: dict[int, dict[int, int]] = defaultdict(dict)
+        for table in GPU_TABLES:
+            if self.database.has(table, "start"):
+                columns = [self.database.column(table, name, -1) for name in ("globalPid", "contextId", "deviceId")]
+                query = f'SELECT {", ".join(columns)} FROM "{table}" GROUP BY 1, 2, 3 LIMIT 100000'  # noqa: S608
+                for process, context, device in self.database.rows(query):
+                    found[process >> THREAD_BITS].setdefault(context, device)
+        return found
+
+    def _find_processes(self) -> list[RankProcess]:
+        devices = {key: tuple(sorted(set(contexts.values()))) for key, contexts in self._contexts.items()}
+        for table in (CALLS, RANGES):
+            if not devices and self.database.has(table, "start", "globalTid"):
+                rows = self.database.rows(f'SELECT DISTINCT "globalTid" >> {THREAD_BITS} FROM "{table}" LIMIT 10000')  # noqa: S608
+                devices = {int(key): () for (key,) in rows if key is not None}
+        ordered = sorted(devices, key=lambda key: (devices[key], key))
+        if len(ordered) == 1:
+            return [RankProcess(ordered[0], self._environment(RANK_KEYS), devices[ordered[0]])]
+        return [RankProcess(key, rank, devices[key]) for rank, key in enumerate(ordered)]
+
+    def _environment(self, keys: tuple[str, ...]) -> int | None:
+        """Return a number of the environment in which Nsight started the program."""
+        texts = [text for name, text in self.database.pairs("META_DATA_CAPTURE") if "ENVIRONMENT" in name.upper()]
+        for name, text in self.database.pairs("TARGET_INFO_SYSTEM_ENV"):
+            texts += text.split(";") if name == "DeviceEnvironment" else []
+        known = {match[1]: int(match[2]) for match in map(ASSIGNMENT.match, texts) if match}
+        return next((known[key] for key in keys if key in known), None)
+
+    @property
+    def world_size(self) -> int | None:
+        """How many ranks the job has, as far as is known."""
+        return len(self.processes) if len(self.processes) > 1 else self._environment(SIZE_KEYS)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of an answer must know: where ranks come from, and what is not in the file."""
+        found = []
+        if len(self.processes) > 1:
+            listed = ", ".join(f"process {process.pid} is rank {process.rank}" for process in self.processes[:8])
+            found.append(f"ranks by the order of their devices: {listed}")
+        missing = [words for table, words in EXPECTED.items() if not self.database.has(table, "start")]
+        if missing:
+            found.append(f"the export has no {' and no '.join(missing)}")
+        return tuple(found)
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def base_ns(self) -> int:
+        """When the session started, since 1970; 0 where that is not recorded."""
+        found = []
+        if self.database.has("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
+            found = self.database.rows("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME LIMIT 1")
+        return found[0][0] if found and isinstance(found[0][0], int) and 0 < found[0][0] < 1 << 62 else 0
+
+    @cached_property
+    def _begins_at(self) -> int:
+        """The first time of the file's own that the session's start is: 0, or in 1970's time that of the start."""
+        for table in (KERNELS, CALLS, RANGES):
+            if self.database.has(table, "start"):
+                ((first,),) = self.database.rows(f'SELECT MIN(CAST("start" AS INTEGER)) FROM "{table}"')  # noqa: S608
+                if first is not None:
+                    return self.base_ns if first > UTC_NS else 0
+        return 0
+
+    @cached_property
+    def _last(self) -> int:
+        """The last time in the file: a range that is still open ends there."""
+        ends = [0]
+        for table in (*GPU_TABLES, CALLS, RANGES):
+            if self.database.has(table, "end"):
+                ends += self.database.rows(f'SELECT MAX(CAST("end" AS INTEGER)) FROM "{table}"')[0]  # noqa: S608
+        return max(end for end in ends if end is not None) - self._begins_at
+
+    # -- what the file says about itself ------------------------------------------------------------------------------
+
+    @cached_property
+    def recorder(self) -> str:
+        """The program that recorded and its version, and that of the schema."""
+        found = dict(self.database.pairs("META_DATA_EXPORT"))
+        version = found.get("EXPORT_PRODUCT_VERSION", "")
+        schema = found.get("EXPORT_SCHEMA_VERSION", "")
+        return f"Nsight Systems {version}".rstrip() + (f" (schema {schema})" if schema else "")
+
+    def header(self, rank: int | None) -> dict[str, Any]:
+        """Return what Kineto's traces have beside their rows, of one rank or of all."""
+        system = dict(self.database.pairs("TARGET_INFO_SYSTEM_ENV"))
+        driver, host = system.get("CudaDriverVersion", ""), system.get("Hostname", "")
+        job = {"rank": rank, "world_size": self.world_size}
+        found = {
+            "recorder": self.recorder,
+            "baseTimeNanoseconds": self.base_ns,
+            "distributedInfo": {key: value for key, value in job.items() if value is not None},
+            "deviceProperties": [{"id": number, "name": name} for number, name in self._devices()],
+            "cuda_driver_version": int(driver) if driver.isdecimal() else None,
+            "host_name": host or None,
+        }
+        return {key: value for key, value in found.items() if value not in (None, [])}
+
+    def _devices(self) -> list[tuple[int, str]]:
+        if not self.database.has("TARGET_INFO_GPU", "id", "name"):
+            return []
+        return self.database.rows("SELECT id, CAST(name AS TEXT) FROM TARGET_INFO_GPU ORDER BY id LIMIT 1024")
+
+    def thread_names(self) -> list[tuple[int, str]]:
+        """Return what threads are called, by their global numbers."""
+        if not self.database.has("ThreadNames", "globalTid", "nameId"):
+            return []
+        found = self.database.rows("SELECT globalTid, nameId FROM ThreadNames WHERE globalTid > 0 LIMIT 100000")
+        texts = self.database.texts(name for _, name in found)
+        return [(thread, texts.get(name, "")) for thread, name in found]
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _keys(self) -> Ints:
+        return np.sort(np.array([process.key for process in self.processes], np.int64))
+
+    def batches(self, *, detailed: bool = False) -> Iterator[Batch]:
+        """Yield the rows of the ranks' processes, always in the same order; times count from the session's start.
+
+        Raises:
+            TraceError: the file is damaged.
+        """
+        keys = self._keys
+        for source in SOURCES:
+            for found in source.batches(self.database, detailed=detailed):
+                process = found["thread" if "thread" in found.numbers else "process"] >> THREAD_BITS
+                # Where rows name no process there is one.
+                process = np.where((process < 0) & (len(keys) == 1), keys[0], process)
+                batch = replace(found, numbers={**found.numbers, "process": process})
+                batch = self._finished(source, batch.take(find_sorted(process, keys) >= 0))
+                if len(batch):
+                    yield batch
+
+    def _finished(self, source: Source, batch: Batch) -> Batch:
+        numbers = dict(batch.numbers)
+        for side in ("start", "end"):
+            numbers[side] = np.where(numbers[side] == NO_TIME, NO_TIME, numbers[side] - self._begins_at)
+        if "context" in numbers:
+            numbers["device"] = self._devices_of(batch)
+        if source.table == RANGES:
+            is_open = (numbers["end"] == NO_TIME) & (numbers["start"] != NO_TIME)
+            is_mark = np.isin(numbers["type"], MARK)
+            numbers["end"] = np.where(is_mark, numbers["start"], np.where(is_open, self._last, numbers["end"]))
+            numbers["is operator"] = self._are_operators(batch)
+        if source.table == SYNCS:
+            return self._with_calls(replace(batch, numbers=numbers))
+        return replace(batch, numbers=numbers)
+
+    def _devices_of(self, batch: Batch) -> Ints:
+        known = [
+            (process, context, device)
+            for process, contexts in self._contexts.items()
+            for context, device in contexts.items()
+        ]
+        device = batch["device"].copy()
+        for process, context, meant in known:
+            device[(batch["process"] == process) & (batch["context"] == context)] = meant
+        return device
+
+    @staticmethod
+    def _are_operators(batch: Batch) -> Ints:
+        numbered, inputs = batch["sequence"] >= 0, batch["has inputs"] > 0
+        written = numbered | inputs | (batch["operator"] >= 0)
+        keys = list(zip(batch.names, numbered.tolist(), inputs.tolist(), written.tolist(), strict=True))
+        known = {key: key[3] and is_operator(key[0], has_sequence=key[1], has_inputs=key[2]) for key in set(keys)}
+        return np.array([known[key] for key in keys], np.int64)
+
+    # -- synchronization ----------------------------------------------------------------------------------------------
+
+    def _with_calls(self, batch: Batch) -> Batch:
+        """Name records by their calls, and find the call that recorded the event for which each waits."""
+        key, name = self._calls_of_syncs
+        at = find_sorted(self._pair_key(batch["process"], batch["correlation"]), key)
+        texts = self.database.texts(name.tolist())
+        calls = [call_name(texts.get(number, "")) for number in take_or(name, at).tolist()]
+        known = {pair: sync_name(*pair) for pair in set(zip(calls, batch["kind"].tolist(), strict=True))}
+        names = [known[pair] for pair in zip(calls, batch["kind"].tolist(), strict=True)]
+        record = self._records_of(batch)
+        numbers = {**batch.numbers, "record": take_or(self._records["correlation"], record)}
+        numbers["record stream"] = take_or(self._records["stream"], record)
+        return replace(batch, numbers=numbers, names=names)
+
+    @cached_property
+    def _calls_of_syncs(self) -> tuple[Ints, Ints]:
+        """Return the calls with a record: process and correlation as one key, and the number of the call's name."""
+        found: list[tuple[Any, ...]] = []
+        if self.database.has(CALLS, "globalTid", "correlationId", "nameId") and self.database.has(
+            SYNCS, "correlationId"
+        ):
+            found = self.database.rows(
+                f'SELECT "globalTid" >> {THREAD_BITS}, "correlationId", "nameId" FROM "{CALLS}" WHERE "globalTid" > 0'  # noqa: S608
+                f' AND "nameId" >= 0 AND "correlationId" IN (SELECT "correlationId" FROM "{SYNCS}")'
+            )
+        process, correlation, name = np.array(found, np.int64).reshape(-1, 3).T
+        key, first = np.unique(self._pair_key(process, correlation), return_index=True)
+        return key, name[first]
+
+    @cached_property
+    def _records(self) -> dict[str, Ints]:
+        """Return the records of events, by process, event and the order of their calls."""
+        names = {"process": "globalPid", "correlation": "correlationId", "stream": "streamId", "event": "eventId",
+                 "event sync": "eventSyncId"}  # fmt: skip
+        rows: list[tuple[Any, ...]] = []
+        if self.database.has(EVENTS, "eventId", "correlationId"):
+            listed = ", ".join(self.database.column(EVENTS, name, -1) for name in names.values())
+            for chunk in self.database.chunks(f'SELECT {listed} FROM "{EVENTS}"'):  # noqa: S608
+                rows += chunk
+        columns = np.array(rows, np.int64).reshape(-1, len(names))
+        found = {name: columns[:, at] for at, name in enumerate(names)}
+        found["process"] = found["process"] >> THREAD_BITS
+        order = np.lexsort((found["correlation"], found["event"], found["process"]))
+        return {name: column[order] for name, column in found.items()}
+
+    def _records_of(self, batch: Batch) -> Ints:
+        """Return the record that each row waits for (-1: none): by the number of the record, else the event's last."""
+        records = self._records
+        found = np.full(len(batch), -1, np.int64)
+        if not len(records["event"]):
+            return found
+        usable = (batch["event sync"] > 0) & (batch["event sync"] != NO_ID)
+        key, first = np.unique(self._pair_key(records["process"], records["event sync"]), return_index=True)
+        by_number = find_sorted(self._pair_key(batch["process"], batch["event sync"]), key)
+        found[usable] = take_or(first, by_number)[usable]
+        # An event is recorded again and again: the last record before the wait is meant.
+        event = self._pair_key(records["process"], records["event"])
+        own = self._pair_key(batch["process"], batch["event"])
+        low, past = np.searchsorted(event, own, side="left"), np.searchsorted(event, own, side="right")
+        for at in np.flatnonzero((found < 0) & (past > low) & (batch["event"] != NO_ID)).tolist():
+            earlier = np.searchsorted(records["correlation"][low[at] : past[at]], batch["correlation"][at])
+            found[at] = low[at] + earlier - 1 if earlier else -1
+        return found
+
+    def _pair_key(self, process: Ints, number: Ints) -> Ints:
+        """Return one number for a process and a number of 32 bits in it, in their order."""
+        return (find_sorted(process, self._keys) << 32) | (number & NO_ID)

@@ -1,0 +1,191 @@
+"""An export → rows as Kineto writes them, with their arguments: what Perfetto opens, and what is asked for later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from hta_graph.model import Ids
+from hta_graph.storage.location import Location
+from hta_graph.trace.nsys.columns import thread_ids
+from hta_graph.trace.nsys.database import Database
+from hta_graph.trace.nsys.export import THREAD_MASK, Export
+from hta_graph.trace.nsys.sources import CALLS, KERNELS, NO_TIME, RANGES, START_END, SYNCS, THREAD_BITS, Batch
+
+Row = dict[str, Any]
+PIECE_ROWS = 1 << 12
+
+
+def _times(batch: Batch) -> Iterator[Row]:
+    """Yield the times of rows in µs, as JSON has them; nothing where there is none."""
+    for start, end in zip(batch["start"].tolist(), batch["end"].tolist(), strict=True):
+        if start == NO_TIME or end == NO_TIME:
+            yield {}
+        else:
+            yield {"ts": start / 1000, "dur": (end - start) / 1000}
+
+
+def _stream_args(batch: Batch) -> Iterator[Row]:
+    names = ("device", "context", "stream", "correlation")
+    columns = [batch[name].tolist() for name in names]
+    extra = {name: batch[name].tolist() for name in ("bytes", "graph", "graph node", *GPU_DETAILS)}
+    length = (batch["end"] - batch["start"]).tolist()
+    for at, found in enumerate(zip(*columns, strict=True)):
+        args = {name: value for name, value in zip(names, found, strict=True) if name != "correlation" or value > 0}
+        args |= {ARG_OF.get(name, name): values[at] for name, values in extra.items() if values[at] >= 0}
+        if "bytes" in args and length[at] > 0:
+            args["memory bandwidth (GB/s)"] = args["bytes"] / length[at]
+        yield args
+
+
+GPU_DETAILS = ("registers per thread", "shared memory", "dynamic shared memory")
+ARG_OF = {"graph": "graph id", "graph node": "graph node id"}
+
+
+def _kernel_args(batch: Batch) -> Iterator[Row]:
+    grids = [list(zip(*(batch[f"{kind}{axis}"].tolist() for axis in "XYZ"), strict=True)) for kind in ("grid", "block")]
+    for args, grid, block in zip(_stream_args(batch), *grids, strict=True):
+        yield {**args, "grid": list(grid), "block": list(block)} if min(*grid, *block) >= 0 else args
+
+
+def _sync_args(batch: Batch) -> Iterator[Row]:
+    columns = (batch["event"].tolist(), batch["record stream"].tolist(), batch["record"].tolist())
+    for args, name, event, stream, record in zip(_stream_args(batch), batch.names, *columns, strict=True):
+        found = {"wait_on_stream": stream, "wait_on_cuda_event_record_corr_id": record, "wait_on_cuda_event_id": event}
+        yield {**args, "cuda_sync_kind": name, **{key: value for key, value in found.items() if value >= 0}}
+
+
+def _call_args(batch: Batch) -> Iterator[Row]:
+    for correlation, result in zip(batch["correlation"].tolist(), batch["result"].tolist(), strict=True):
+        yield {key: value for key, value in (("correlation", correlation), ("result", result)) if value > 0}
+
+
+def _range_args(batch: Batch) -> Iterator[Row]:
+    columns = [batch[name].tolist() for name in ("is operator", "sequence", "operator", "domain", "type")]
+    texts = batch.texts.get("text") or [None] * len(batch)
+    for text, is_operator, sequence, number, domain, kind in zip(texts, *columns, strict=True):
+        args = {}
+        if is_operator:
+            args = {key: value for key, value in (("External id", number), ("Sequence number", sequence)) if value >= 0}
+            if sizes := input_sizes(text):
+                args["Input Dims"] = sizes
+        elif domain > 0:
+            args["domain"] = domain
+        yield {**args, "range": "start/end"} if kind in START_END else args
+
+
+def input_sizes(text: object) -> list[Any] | None:
+    """Return the sizes of inputs that PyTorch appends to a range's text.
+
+    >>> input_sizes("aten::mm, op_id = 3, sizes = [[2, 3], [], [[4], [5]]]"), input_sizes("aten::mm")
+    ([[2, 3], [], [[4], [5]]], None)
+    """
+    _, mark, rest = str(text or "").partition(", sizes = ")
+    try:
+        found = msgspec.json.decode(rest.partition(", input_op_ids = ")[0]) if mark else None
+    except msgspec.DecodeError:
+        return None
+    return found if isinstance(found, list) else None
+
+
+ARGUMENTS: dict[str, Callable[[Batch], Iterator[Row]]] = {
+    KERNELS: _kernel_args, SYNCS: _sync_args, CALLS: _call_args, RANGES: _range_args,
+}  # fmt: skip
+
+
+def _no_args(batch: Batch) -> Iterator[Row]:
+    return ({} for _ in batch.names)
+
+
+def _categories(batch: Batch) -> list[str]:
+    if batch.source.table == RANGES:
+        return [
+            "cpu_op" if is_operator else batch.source.category for is_operator in (batch["is operator"] > 0).tolist()
+        ]
+    if batch.source.table == CALLS:
+        return ["cuda_driver" if name[2:3].isupper() else batch.source.category for name in batch.names]
+    return [batch.source.category] * len(batch)
+
+
+class _Writer:
+    """Makes rows of batches; in an export of several ranks each process is named with its rank."""
+
+    def __init__(self, export: Export) -> None:
+        several = len(export.processes) > 1
+        self._suffix = {process.key: f" (rank {process.rank})" if several else "" for process in export.processes}
+        self._export = export
+
+    def _pid(self, process: int, number: int) -> int | str:
+        suffix = self._suffix[process]
+        return f"{number}{suffix}" if suffix else number
+
+    def rows(self, batch: Batch) -> Iterator[Row]:
+        """Yield the rows of a batch."""
+        on_stream = "stream" in batch.numbers
+        arguments = ARGUMENTS.get(batch.source.table, _stream_args if on_stream else _no_args)(batch)
+        if on_stream:
+            places = zip(batch["device"].tolist(), batch["stream"].tolist(), strict=True)
+        else:
+            places = zip((batch["process"] & THREAD_MASK).tolist(), thread_ids(batch), strict=True)
+        processes = batch["process"].tolist()
+        parts = zip(_categories(batch), batch.names, processes, places, _times(batch), arguments, strict=True)
+        for kind, name, process, (pid, tid), times, args in parts:
+            place = {"pid": self._pid(process, pid), "tid": tid}
+            yield {"ph": "X", "cat": kind, "name": name, **place, **times, "args": args}
+
+    def metadata(self) -> Iterator[Row]:
+        """Yield what processes and threads are called."""
+        for process in self._export.processes:
+            pid = self._pid(process.key, process.pid)
+            yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": f"process {process.pid}"}}
+            for device in process.devices:
+                own = {"ph": "M", "pid": self._pid(process.key, device), "tid": 0}
+                yield {**own, "name": "process_name", "args": {"name": f"GPU {device}"}}
+        for thread, name in self._export.thread_names():
+            key = thread >> THREAD_BITS
+            if key in self._suffix and name:
+                place = {"pid": self._pid(key, key & THREAD_MASK), "tid": thread & THREAD_MASK}
+                yield {"ph": "M", "name": "thread_name", **place, "args": {"name": name}}
+
+
+def read_rows(path: Location, wanted: Ids) -> tuple[dict[int, Row], dict[str, Any]]:
+    """Return the rows at some places (ascending) of an export, and its header.
+
+    Raises:
+        TraceError: the file is damaged.
+    """
+    with Database(path) as database:
+        export = Export(database)
+        writer, first = _Writer(export), 0
+        found: dict[int, Row] = {}
+        for batch in export.batches(detailed=True):
+            here = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, first + len(batch))]
+            if len(here):
+                chosen = np.zeros(len(batch), np.bool_)
+                chosen[here - first] = True
+                found.update(zip(here.tolist(), writer.rows(batch.take(chosen)), strict=True))
+            first += len(batch)
+        return found, export.header(export.processes[0].rank if len(export.processes) == 1 else None)
+
+
+def kineto_text(path: Location) -> Iterator[bytes]:
+    """Yield an export as the text of a Kineto trace, in pieces: of several ranks as tools that merge ranks write it.
+
+    Raises:
+        TraceError: the file is damaged.
+    """
+    with Database(path) as database:
+        export = Export(database)
+        writer = _Writer(export)
+        header = msgspec.json.encode(export.header(export.processes[0].rank if len(export.processes) == 1 else None))
+        yield header[:-1] + b',"traceEvents":['
+        separator = b""
+        for rows in chain(map(writer.rows, export.batches(detailed=True)), [writer.metadata()]):
+            while piece := [row for _, row in zip(range(PIECE_ROWS), rows, strict=False)]:
+                yield separator + msgspec.json.encode(piece)[1:-1]
+                separator = b",\n"
+        yield b"]}\n"

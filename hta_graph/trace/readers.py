@@ -1,0 +1,66 @@
+"""Which reader reads a file that is no Kineto trace: chosen by what the file holds, never by its name.
+
+A reader is a function from a file to the columns of its ranks. The same rows as Kineto would write them are what
+arguments are looked up in and what is written with an overlay. A new format is a row here and one of its own in
+:data:`hta_graph.trace.formats.FORMATS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hta_graph.model import Ids
+from hta_graph.storage.location import Location, is_remote
+from hta_graph.trace.formats import HEAD_BYTES, NSIGHT_EXPORT, SQLITE, Format, format_of
+from hta_graph.trace.nsys.columns import read_columns
+from hta_graph.trace.nsys.rows import kineto_text, read_rows
+from hta_graph.trace.recorded import Recorded
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How files of one format are read.
+
+    Attributes:
+        columns: the columns of each rank, lowest first.
+        rows: the rows at some places (ascending) as Kineto has them, and the header.
+        text: all rows as a Kineto trace, in pieces.
+    """
+
+    columns: Callable[[Location], list[Recorded]]
+    rows: Callable[[Location, Ids], tuple[dict[int, dict[str, Any]], dict[str, Any]]]
+    text: Callable[[Location], Iterator[bytes]]
+
+
+READERS: Mapping[str, Reader] = {NSIGHT_EXPORT.name: Reader(read_columns, read_rows, kineto_text)}
+"""By the names of their formats."""
+
+
+def reader_of(path: Location) -> Reader | None:
+    """Return the reader of a file; None for what is read as JSON, or cannot be opened.
+
+    Raises:
+        TraceError: it is a database of which none is known.
+    """
+    if is_remote(path):
+        return None
+    try:
+        with path.open("rb") as file:
+            begin = file.read(HEAD_BYTES)
+    except OSError:
+        return None
+    return database_reader(path, begin) if SQLITE.match(begin) else None
+
+
+def database_reader(path: Location, begin: bytes) -> Reader:
+    """Return the reader of a database that begins so.
+
+    Raises:
+        TraceError: none is known.
+    """
+    known: Format | None = format_of(path, begin)
+    if known is None or known.name not in READERS:
+        raise (known or NSIGHT_EXPORT).refusal(path)
+    return READERS[known.name]

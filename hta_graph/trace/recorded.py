@@ -1,0 +1,81 @@
+"""What a reader makes of a file: columns of rows in the order of the file, before they are numbered and sorted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hta_graph.model import Ids
+
+FileColumns = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """A begin or end row of a foreign writer."""
+
+    index: int
+    is_begin: bool
+    thread: Any
+    time: int
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """The start or end of a forward-backward flow."""
+
+    is_start: bool
+    id: Any
+    thread: Any
+    time: int
+
+
+class Numbering(dict[Any, int]):
+    """Gives each new key the next number."""
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = number = len(self)
+        return number
+
+    def codes(self, values: Iterable[Any]) -> Ids:
+        """Number values.
+
+        >>> Numbering().codes("abca").tolist()
+        [0, 1, 2, 0]
+        """
+        return np.fromiter(map(self.__getitem__, values), np.int32)
+
+
+@dataclass
+class Collected:
+    """Columns of all rows that may be events, in file order; times in ns without the base time, ``INVALID`` where bad.
+
+    ``name``, ``thread`` and ``stream`` are numbers into the numberings; of the last two one is -1. The key of a stream
+    has its process id as its fourth part.
+    """
+
+    columns: FileColumns
+    names: Numbering = field(default_factory=Numbering)
+    threads: Numbering = field(default_factory=Numbering)
+    streams: Numbering = field(default_factory=Numbering)
+    brackets: list[Bracket] = field(default_factory=list)
+    arrows: list[Arrow] = field(default_factory=list)
+    old_launches: list[Any] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One rank of a file that is no Kineto trace: its columns, its header as Kineto's have it, and its rank.
+
+    ``notes`` are what a reader of its answers must know, one line each.
+    """
+
+    collected: Collected
+    header: dict[str, Any]
+    rank: int | None
+    notes: tuple[str, ...] = ()
