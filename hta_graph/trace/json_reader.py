@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from itertools import islice
@@ -311,6 +311,9 @@ LAST_BRACE = re.compile(rb"\}(?=\s*\])")
 SEPARATORS = re.compile(rb"[\s,]*")
 JOINED = 4
 """How many such pieces one event may be: its name or arguments may hold what looks like a boundary."""
+LINE_HEAD = 256
+"""Where the document of another line begins, at the latest."""
+NOT_JSON = "is not JSON"
 ADDED_BYTES = 2
 """A decoder that fails so close to the end of a text that was cut and closed failed at the cut."""
 
@@ -384,6 +387,29 @@ class Parts:
         if self.skipped:
             return self._without_skipped()
         return self._raw[: self._whole] + (b"]" if is_array(self._raw) else b"]}")
+
+    @property
+    def remedy_without_events(self) -> str:
+        """What to do with a text without an event: record again what was a trace, pass one instead of another text."""
+        is_trace = not self._raw or b'"ph"' in self._raw or EVENTS_KEY.search(self._raw)
+        is_json = self.fault is None or not self.fault.startswith(NOT_JSON)
+        return "record the trace again" if is_trace or is_json else "pass a Kineto trace"
+
+    def refuse_lines(self) -> None:
+        """Refuse JSON lines: a document that ends with its line, before another one.
+
+        Raises:
+            TraceError: the text is that.
+        """
+        line, _, rest = self._raw.partition(b"\n")
+        if not rest[:LINE_HEAD].lstrip().startswith(b"{"):
+            return
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            document = msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"))
+            if isinstance(document, dict):
+                split, join = "split it into files, one per line", "join the events to a list: jq -s . FILE"
+                remedy = split if "traceEvents" in document else join
+                raise TraceError(self._path, "is JSON lines, one document per line", remedy)
 
     def __iter__(self) -> Iterator[FilePart]:
         for part in self._decoded_parts():
@@ -587,7 +613,7 @@ class Parts:
 
 def _fault_in_words(fault: FaultError) -> str:
     if fault.cause:
-        return f"is not JSON: {fault.cause} at byte {fault.byte:,}"
+        return f"{NOT_JSON}: {fault.cause} at byte {fault.byte:,}"
     return f"the JSON is truncated at byte {fault.byte:,}"
 
 
@@ -675,7 +701,8 @@ class RowReader:
         count = self._parts.count
         cause = self._broken or self._parts.fault
         if cause and not (self._salvage and count):
-            remedy = SALVAGE_REMEDY if count else "record the trace again"
+            self._parts.refuse_lines()
+            remedy = SALVAGE_REMEDY if count else self._parts.remedy_without_events
             raise TraceError(self._path, f"{cause}, after {count:,} complete events", remedy)
         if count and self._parts.non_objects == count:
             raise NotATraceError(self._path, "is a list without event objects, not a trace", "pass a Kineto trace")

@@ -34,6 +34,7 @@ from hta_graph.trace.profiler_names import CATEGORY, LAUNCH_ARROWS, PROFILER_RAN
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import INVALID
 
+NAMELESS_CALLS = "privateuse1_runtime"
 ARROW_CATEGORIES = (*LAUNCH_ARROWS, "fwdbwd")
 """Categories of arrows, which are their names too."""
 
@@ -135,7 +136,8 @@ class AnonymizedRows:
         found: dict[str, Any] = {"ph": "i", "s": "t"} if row.ph == "i" else {"ph": "X"}
         if row.cat is not None:
             known = category in CATEGORY or is_range
-            found["cat"] = row.cat if known else self.names.text("category", row.cat)
+            # Calls of a vendor that is not known are read by how their category ends.
+            found["cat"] = row.cat if known else self._unknown_category(row.cat, kind)
         found["name"] = self.names.name(named, name)
         args = row.args if isinstance(row.args, dict) else {}
         on_stream = bool(self.trace.lanes.is_stream[events.lane[at]])
@@ -147,6 +149,9 @@ class AnonymizedRows:
         if kept := self.arguments.of(name, args, is_range=is_range):
             found["args"] = kept
         return found
+
+    def _unknown_category(self, category: str, kind: EventKind) -> str:
+        return NAMELESS_CALLS if kind == EventKind.RUNTIME else self.names.text("category", category)
 
     def _other(self, row: _Row, time: int) -> dict[str, Any]:
         is_old = row.cat is not None and OLD_ARROW.fullmatch(row.cat) is not None
