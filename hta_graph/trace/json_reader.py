@@ -359,7 +359,8 @@ class Parts:
 
     ``header``, ``count`` and ``non_objects`` (of rows), ``tolerant`` and ``fault`` (what is wrong with it, if anything
     is) are known when all parts have been taken; ``taken`` is how much of the text (bytes) the parts until now stood
-    in. With ``salvage`` reading continues behind what is no JSON: ``skipped`` events of ``skipped_bytes``.
+    in. With ``salvage`` reading continues behind what is no JSON: ``skipped`` events of ``skipped_bytes``, and perhaps
+    ``skipped_more`` where no event can be seen in these.
 
     Raises, while iterating, ``TraceError``: the text is JSON of another shape.
     """
@@ -372,6 +373,7 @@ class Parts:
         self._good: list[tuple[int, int]] = []
         self._behind = b""
         self.skipped = self.skipped_bytes = 0
+        self.skipped_more = False
         self._whole = self._in_vain = 0
         self.header = Header()
         self.count = self.taken = 0
@@ -543,7 +545,9 @@ class Parts:
     def _skip(self, at: int, end: int, *, is_new: bool = False) -> None:
         """Note what is left out: an event, or part of one; what only separates events is not."""
         lost = self._raw[at:end].strip(b", \r\n\t")
-        self.skipped += bool(lost) and (is_new or b'"ph"' in lost)
+        is_event = bool(lost) and (is_new or b'"ph"' in lost)
+        self.skipped += is_event
+        self.skipped_more |= is_event and (lost.count(b'"ph"') != 1 or b"\0" in lost)
         self.skipped_bytes += len(lost)
 
     def _take_end(self, at: int, *, is_new: bool) -> None:
@@ -709,7 +713,8 @@ class RowReader:
         if not cause:
             return None
         skipped, size = self._parts.skipped, self._parts.skipped_bytes
-        lost = f", {skipped:,} skipped ({size:,} of {self._text:,} bytes)" if skipped else ""
+        least = "at least " if self._parts.skipped_more else ""
+        lost = f", {least}{skipped:,} skipped ({size:,} of {self._text:,} bytes)" if skipped else ""
         return f"{cause}; {count:,} complete events recovered{lost}"
 
     @property

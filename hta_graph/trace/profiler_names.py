@@ -55,6 +55,7 @@ def kind_of_category(category: str) -> EventKind | None:
     calls = EventKind.RUNTIME if CALLS_OF_VENDOR.fullmatch(category) else EventKind.OTHER
     return CATEGORY.get(category.lower(), calls)
 
+
 LAUNCH_ARROWS = ("ac2g", "async_cpu_to_gpu", "async_gpu", "async")
 """Categories of the arrows from calls to the GPU activities that they launch, from new to old."""
 
