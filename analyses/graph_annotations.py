@@ -1,7 +1,8 @@
 """Modules and annotations that are recorded on the kernels of CUDA graphs: no call of a replay shows them.
 
 PyTorch's ``torch.cuda._annotate_cuda_graph_trace`` merges what the program said at capture into the arguments of a
-trace's rows: ``module_fqn`` (``layers.0.attention``), and a ``name``. Source: torch/cuda/_graph_annotations.py, 2026.
+trace's rows: ``module_fqn`` (``layers.0.attention``), and a ``name``, which its first version called ``annotation`` and
+``str``. Source: torch/cuda/_graph_annotations.py and _annotate_cuda_graph_trace.py, 2026.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from hta_graph.trace.event_args import read_event_args
 
 ANNOTATED = (b'"module_fqn"', b'"graph node id"')
 """A trace without one of these has no annotated kernels, and is not decoded again."""
-KEYS = {"module": ("module_fqn", "name"), "annotation": ("name", "module_fqn")}
+NAMES = ("name", "annotation", "str")
+KEYS = {"module": ("module_fqn", *NAMES), "annotation": (*NAMES, "module_fqn")}
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,11 @@ def _recorded(graph: DependencyGraph) -> dict[str, RecordedOwners]:
     # A job's graph, and one that was made from a table, has no file of its own.
     if not len(rows) or not graph.path.is_file() or not any(key in read_bytes(graph.path).data for key in ANNOTATED):
         return dict.fromkeys(KEYS, nothing)
-    said = read_event_args(graph.trace, ("module_fqn", "name"), rows).arguments
+    said = read_event_args(graph.trace, KEYS["module"], rows).arguments
     found = {}
     for kind, keys in KEYS.items():
-        first, second = (said[key].tolist() for key in keys)
-        texts = [_text(one) or _text(other) for one, other in zip(first, second, strict=True)]
+        by_key = zip(*(said[key].tolist() for key in keys), strict=True)
+        texts = [next(filter(None, map(_text, values)), "") for values in by_key]
         known = sorted({text for text in texts if text})
         number = {text: code for code, text in enumerate(known)}
         code = np.full(len(graph.event_table), -1, np.int32)

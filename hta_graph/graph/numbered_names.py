@@ -17,7 +17,10 @@ from hta_graph.model import EventKind, Ids
 
 NUMBER = re.compile(r"\d+")
 MANY_NAMES, VERY_MANY_NAMES = 20, 100
-"""How many names are folded if they have several numbers, and in any case: one number may be that of a layer."""
+"""How many names are folded if they have several numbers or count what runs; and in any case: one number may be that
+of a layer."""
+COUNTED = re.compile(r"(?:step|iter(?:ation)?|batch|request|req|epoch|token|sample)s?[\W_]{0,3}#", re.IGNORECASE)
+"""Words whose number counts runs of one program, not its parts: ``training_step_17``, ``iteration 3``."""
 FEW_INSTANCES = 2
 """Names that recur as often are compared with each other, and stay."""
 
@@ -55,7 +58,8 @@ def annotation_labels(graph: DependencyGraph) -> Labels:
     texts, spelled = list(graph.names), np.arange(max(len(graph.names), 1), dtype=np.int32)
     folded: Counter[str] = Counter()
     for text, codes in alike.items():
-        enough = MANY_NAMES if text.count("#") > 1 else VERY_MANY_NAMES
+        counts = text.count("#") > 1 or COUNTED.search(text) is not None
+        enough = MANY_NAMES if counts else VERY_MANY_NAMES
         if len(codes) >= enough and count[codes].sum() < FEW_INSTANCES * len(codes):
             spelled[codes] = len(texts)
             texts.append(text)

@@ -15,7 +15,7 @@ from io import SEEK_END, BufferedReader
 
 from hta_graph.errors import NotATraceError, TraceError
 from hta_graph.storage.location import Location
-from hta_graph.trace.formats import HEAD_BYTES, JSON_BEGIN, LAYERS
+from hta_graph.trace.formats import JSON_BEGIN, LAYERS
 
 PIECE = 1 << 17
 LARGEST_DIRECTORY = 1 << 20
@@ -28,14 +28,20 @@ LONGEST_NOTE = 1 << 20
 """How long (bytes) a name or a list of attributes before a member may be."""
 OUTSIDE = re.compile(r"(?:.*[/\\])?\.\.(?:[/\\]|$)|[/\\]|[A-Za-z]:[/\\]")
 """Names that lead out of the folder into which an archive is unpacked."""
+LOOKED_AT = 1 << 16
+"""How much of each member's beginning is looked at: most settings and notes are shorter."""
+TRACE_KEYS = re.compile(rb'"(?:traceEvents|ph)"')
+"""Keys of which every trace has one; of most of them at the beginning."""
+HOST_TRACE_KEY = b'"nodes"'
 NOT_A_MEMBER = re.compile(r"(?:.*/)?(?:__MACOSX/|\.)")
 """Files that macOS adds, and hidden ones."""
 
 
-def _is_candidate(begin: bytes) -> bool:
-    """Return whether a member may be a trace."""
+def _is_candidate(begin: bytes, size: int) -> bool:
+    """Return whether a member of a size may be a trace; settings and host execution traces are not."""
     is_text = JSON_BEGIN.match(begin) is not None and bool(begin.strip())
-    return is_text or any(known.begins.match(begin) for known in LAYERS)
+    is_other = not TRACE_KEYS.search(begin) and (len(begin) == size or HOST_TRACE_KEY in begin)
+    return (is_text and not is_other) or any(known.begins.match(begin) for known in LAYERS)
 
 
 def _check_name(path: Location, name: str) -> bool:
@@ -123,7 +129,7 @@ def _member_of(path: Location, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
     found: list[zipfile.ZipInfo] = []
     for item in listed:
         with archive.open(item) as inside:
-            if _is_candidate(inside.read(HEAD_BYTES)):
+            if _is_candidate(inside.read(LOOKED_AT), item.file_size):
                 found.append(item)
         if len(found) > 1:
             raise _several(path, "zip")
@@ -176,8 +182,8 @@ def untar_trace(path: Location, pieces: Iterator[bytes]) -> Iterator[bytes]:
                 raise TraceError(path, "is a tar archive with an absurd name", "unpack it")
             _pass(path, source, padded)
             continue
-        begin = source.exactly(min(size, HEAD_BYTES))
-        is_trace = _is_candidate(begin)
+        begin = source.exactly(min(size, LOOKED_AT))
+        is_trace = _is_candidate(begin, size)
         found += is_trace
         if found > 1:
             raise _several(path, "tar")

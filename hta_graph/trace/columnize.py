@@ -20,7 +20,7 @@ from hta_graph.model import GPU_KINDS, LONGEST_NS, Bools, Codes, EventKind, Ids,
 from hta_graph.storage.location import Location
 from hta_graph.trace.json_reader import Args, FileFacts, FilePart, Number, Row, header_of_object, number_or_text
 from hta_graph.trace.old_functions import OLD_ARROW, OLD_PROCESS, old_kinds, with_old_launches
-from hta_graph.trace.profiler_names import CATEGORY, STEP_NAME
+from hta_graph.trace.profiler_names import STEP_NAME, kind_of_category
 from hta_graph.trace.rank_files import header_count, header_settings
 from hta_graph.trace.recorded import Arrow, Bracket, Collected, FileColumns, Numbering, Recorded
 from hta_graph.trace.recordings import divide_recordings
@@ -114,7 +114,7 @@ def _exact_if_needed(
 
 
 def _kind_of_category(categories: Numbering, category: Ids) -> Codes:
-    kinds = [CATEGORY.get(str(text).lower(), EventKind.OTHER) for text in categories]
+    kinds = [kind_of_category(str(text)) for text in categories]
     lookup = np.array([DROPPED if kind is None else kind for kind in kinds] or [DROPPED], np.int8)
     return lookup[category]
 

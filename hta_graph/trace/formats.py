@@ -121,6 +121,12 @@ FORMATS: tuple[Format, ...] = (
         is_lost=True,
     ),
     Format(
+        "a git-annex pointer, not the file that it stands for",
+        re.compile(rb"(?:\.\./){0,20}(?:\.git)?/?annex/objects/"),
+        remedy="fetch the file: git annex get",
+        is_lost=True,
+    ),
+    Format(
         "a web page (HTML)",
         re.compile(rb"\s{0,200}<(?:!doctype html|html|head|body)", re.IGNORECASE),
         remedy="download the file itself",
@@ -203,10 +209,18 @@ class Writer:
     marks: re.Pattern[bytes]
     remedy: str = PROFILE_AGAIN
     why: str = "which is not read"
+    like_kineto: bool = False
+    """Its rows have categories that PyTorch's profiler has, too: ``cpu_op``, ``operator``, ``kernel``."""
 
 
 WRITERS: tuple[Writer, ...] = (
-    Writer("JAX or XLA", re.compile(rb'"/(?:host|device):[A-Z]+|"XLA (?:Ops|Modules)"|"hlo_(?:op|module)"')),
+    Writer(
+        "PaddlePaddle's profiler",
+        re.compile(rb'"span_indx"|"cat"\s*:\s*"(?:CudaRuntime|MluRuntime)"'),
+        like_kineto=True,
+    ),
+    Writer("Intel's unitrace", re.compile(rb'"cat"\s*:\s*"(?:gpu_op|Flow_H2D_\d+_\d+)"'), like_kineto=True),
+    Writer("MXNet's profiler", re.compile(rb'"name"\s*:\s*"(?:[gc]pu/\d|\[[gc]pu/\d\] )'), like_kineto=True),
     Writer("TensorFlow's timeline", re.compile(rb'"/job:\w+/replica:')),
     # Kernels have no correlation in any of its versions, and copies and synchronization are not converted.
     Writer(
@@ -215,6 +229,8 @@ WRITERS: tuple[Writer, ...] = (
         "pass the .sqlite export from which it was made",
         "which leaves out copies and the call that launched each kernel",
     ),
+    Writer("TensorFlow's profiler", re.compile(rb'"tf_op"|"TensorFlow (?:Ops|Name Scope)"|"tf_Compute/')),
+    Writer("JAX or XLA", re.compile(rb'"/(?:host|device):[A-Z]+|"XLA (?:Ops|Modules)"|"hlo_(?:op|module)"')),
     Writer("rocprof", re.compile(rb'"CPU H(?:IP|SA) API|"BeginNs"')),
     Writer("VizTracer", re.compile(rb'"viztracer_metadata"|"cat"\s*:\s*"FEE"')),
     Writer("py-spy", re.compile(rb'"cat"\s*:\s*"py-spy"')),
@@ -222,7 +238,7 @@ WRITERS: tuple[Writer, ...] = (
     Writer("ONNX Runtime", re.compile(rb'"[A-Za-z]+ExecutionProvider"|"cat"\s*:\s*"Session"')),
     Writer("Horovod's timeline", re.compile(rb'"NEGOTIATE_[A-Z]+')),
     Writer("Ascend's msprof", re.compile(rb'"(?:Ascend Hardware|AscendCL|CANN|HostToDevice)"')),
-    Writer("Intel's unitrace", re.compile(rb'"ze[A-Z]\w+"|"zeCommandListAppend')),
+    Writer("Intel's Level Zero tracers", re.compile(rb'"ze[A-Z]\w+"|"zeCommandListAppend')),
     Writer("clang -ftime-trace", re.compile(rb'"Total (?:ExecuteCompiler|Frontend|Backend)"')),
     Writer("Bazel", re.compile(rb'"bazel_version"|"build phase marker"')),
     Writer("Chromium", re.compile(rb'"cat"\s*:\s*"[^"]{0,200}\b(?:blink|toplevel|v8|cc|disabled-by-default)\b')),
@@ -234,10 +250,11 @@ LOOKED_AT = 1 << 20
 """How much of a text's beginning and of its end is looked at for marks."""
 
 
-def writer_of(text: bytes) -> Writer | None:
-    """Return the known program that wrote a Chrome trace."""
+def writer_of(text: bytes, *, like_kineto: bool = False) -> Writer | None:
+    """Return the known program that wrote a Chrome trace; where asked, of those alone whose rows look like Kineto's."""
     ends = _ends_of(text)
-    return next((writer for writer in WRITERS if writer.marks.search(ends)), None)
+    known = (writer for writer in WRITERS if writer.like_kineto or not like_kineto)
+    return next((writer for writer in known if writer.marks.search(ends)), None)
 
 
 def _ends_of(text: bytes) -> bytes:

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from itertools import islice
@@ -312,6 +312,9 @@ LAST_BRACE = re.compile(rb"\}(?=\s*\])")
 SEPARATORS = re.compile(rb"[\s,]*")
 JOINED = 4
 """How many such pieces one event may be: its name or arguments may hold what looks like a boundary."""
+LINE_HEAD = 256
+"""Where the document of another line begins, at the latest."""
+NOT_JSON = "is not JSON"
 ADDED_BYTES = 2
 """A decoder that fails so close to the end of a text that was cut and closed failed at the cut."""
 
@@ -357,7 +360,8 @@ class Parts:
 
     ``header``, ``count`` and ``non_objects`` (of rows), ``tolerant`` and ``fault`` (what is wrong with it, if anything
     is) are known when all parts have been taken; ``taken`` is how much of the text (bytes) the parts until now stood
-    in. With ``salvage`` reading continues behind what is no JSON: ``skipped`` events of ``skipped_bytes``.
+    in. With ``salvage`` reading continues behind what is no JSON: ``skipped`` events of ``skipped_bytes``, and perhaps
+    ``skipped_more`` where no event can be seen in these.
 
     Raises, while iterating, ``TraceError``: the text is JSON of another shape.
     """
@@ -370,6 +374,7 @@ class Parts:
         self._good: list[tuple[int, int]] = []
         self._behind = b""
         self.skipped = self.skipped_bytes = 0
+        self.skipped_more = False
         self._whole = self._in_vain = 0
         self.header = Header()
         self.count = self.taken = 0
@@ -385,6 +390,29 @@ class Parts:
         if self.skipped:
             return self._without_skipped()
         return self._raw[: self._whole] + (b"]" if is_array(self._raw) else b"]}")
+
+    @property
+    def remedy_without_events(self) -> str:
+        """What to do with a text without an event: record again what was a trace, pass one instead of another text."""
+        is_trace = not self._raw or b'"ph"' in self._raw or EVENTS_KEY.search(self._raw)
+        is_json = self.fault is None or not self.fault.startswith(NOT_JSON)
+        return "record the trace again" if is_trace or is_json else "pass a Kineto trace"
+
+    def refuse_lines(self) -> None:
+        """Refuse JSON lines: a document that ends with its line, before another one.
+
+        Raises:
+            TraceError: the text is that.
+        """
+        line, _, rest = self._raw.partition(b"\n")
+        if not rest[:LINE_HEAD].lstrip().startswith(b"{"):
+            return
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            document = msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"))
+            if isinstance(document, dict):
+                split, join = "split it into files, one per line", "join the events to a list: jq -s . FILE"
+                remedy = split if "traceEvents" in document else join
+                raise TraceError(self._path, "is JSON lines, one document per line", remedy)
 
     def __iter__(self) -> Iterator[FilePart]:
         for part in self._decoded_parts():
@@ -518,7 +546,9 @@ class Parts:
     def _skip(self, at: int, end: int, *, is_new: bool = False) -> None:
         """Note what is left out: an event, or part of one; what only separates events is not."""
         lost = self._raw[at:end].strip(b", \r\n\t")
-        self.skipped += bool(lost) and (is_new or b'"ph"' in lost)
+        is_event = bool(lost) and (is_new or b'"ph"' in lost)
+        self.skipped += is_event
+        self.skipped_more |= is_event and (lost.count(b'"ph"') != 1 or b"\0" in lost)
         self.skipped_bytes += len(lost)
 
     def _take_end(self, at: int, *, is_new: bool) -> None:
@@ -588,7 +618,7 @@ class Parts:
 
 def _fault_in_words(fault: FaultError) -> str:
     if fault.cause:
-        return f"is not JSON: {fault.cause} at byte {fault.byte:,}"
+        return f"{NOT_JSON}: {fault.cause} at byte {fault.byte:,}"
     return f"the JSON is truncated at byte {fault.byte:,}"
 
 
@@ -676,14 +706,16 @@ class RowReader:
         count = self._parts.count
         cause = self._broken or self._parts.fault
         if cause and not (self._salvage and count):
-            remedy = SALVAGE_REMEDY if count else "record the trace again"
+            self._parts.refuse_lines()
+            remedy = SALVAGE_REMEDY if count else self._parts.remedy_without_events
             raise TraceError(self._path, f"{cause}, after {count:,} complete events", remedy)
         if count and self._parts.non_objects == count:
             raise NotATraceError(self._path, "is a list without event objects, not a trace", "pass a Kineto trace")
         if not cause:
             return None
         skipped, size = self._parts.skipped, self._parts.skipped_bytes
-        lost = f", {skipped:,} skipped ({size:,} of {self._text:,} bytes)" if skipped else ""
+        least = "at least " if self._parts.skipped_more else ""
+        lost = f", {least}{skipped:,} skipped ({size:,} of {self._text:,} bytes)" if skipped else ""
         return f"{cause}; {count:,} complete events recovered{lost}"
 
     @property

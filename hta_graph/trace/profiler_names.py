@@ -22,6 +22,8 @@ CATEGORY: dict[str, EventKind | None] = {
     "mtia_runtime": EventKind.RUNTIME,
     "xpu_runtime": EventKind.RUNTIME,
     "xpu_driver": EventKind.RUNTIME,
+    "musa_runtime": EventKind.RUNTIME,
+    "musa_driver": EventKind.RUNTIME,
     "privateuse1_runtime": EventKind.RUNTIME,
     "privateuse1_driver": EventKind.RUNTIME,
     "kernel": EventKind.KERNEL,
@@ -39,7 +41,21 @@ CATEGORY: dict[str, EventKind | None] = {
     "cpu_instant_event": EventKind.MEMORY,
     "trace": None,  # the span of the recording: not an event
 }
-"""Category (lower case) → kind; ``None`` drops the row, a category that is not listed is ``OTHER``."""
+"""Category (lower case) → kind; ``None`` drops the row."""
+
+CALLS_OF_VENDOR = re.compile(r"[a-z0-9]+_(runtime|driver)", re.IGNORECASE)
+"""What Kineto's descendants call the calls of a vendor's runtime, as it calls CUDA's: ``maca_runtime``."""
+
+
+def kind_of_category(category: str) -> EventKind | None:
+    """Return the kind of a category's rows: ``OTHER`` of one that is not known, ``None`` of one whose rows are dropped.
+
+    >>> kind_of_category("Kernel"), kind_of_category("maca_runtime"), kind_of_category("Trace")
+    (<EventKind.KERNEL: 2>, <EventKind.RUNTIME: 1>, None)
+    """
+    calls = EventKind.RUNTIME if CALLS_OF_VENDOR.fullmatch(category) else EventKind.OTHER
+    return CATEGORY.get(category.lower(), calls)
+
 
 LAUNCH_ARROWS = ("ac2g", "async_cpu_to_gpu", "async_gpu", "async")
 """Categories of the arrows from calls to the GPU activities that they launch, from new to old."""
@@ -115,8 +131,11 @@ EVENT_SYNC_CALL = _any_of(*_EVENT_WAITS)
 EVENT_RECORD_CALL = re.compile(rf"{LIKE_CUDA}EventRecord|recordEvent|synEventRecord|(AscendCL@)?aclrtRecordEvent")
 """Calls that record an event on a stream."""
 
-EVENT_MARK_CALL = re.compile(rf"{LIKE_CUDA}EventRecord")
-"""Those of them that may leave a mark among the kernels, which is no work; MTIA's have names of their own."""
+EVENT_MARK_CALL = re.compile(rf"{LIKE_CUDA}(EventRecord|StreamWaitEvent)")
+"""Calls that may leave a mark among the kernels, which is no work: of an event, or a barrier where a stream waits.
+
+MTIA's have names of their own.
+"""
 
 STREAM_WAIT_CALL = re.compile(rf"{LIKE_CUDA}StreamWaitEvent|synStreamWaitEvent|(AscendCL@)?aclrtStreamWaitEvent")
 """Calls that let a stream wait for an event."""
@@ -276,7 +295,7 @@ COMMUNICATION_NAMES: tuple[tuple[str, str], ...] = (
         "matrix products fused with a collective (FLUX, Triton-distributed)",
     ),
     (
-        "(?<!warp)(?<!block)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all",
+        "(?<!warp)(?<!warp_)(?<!block)(?<!block_)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all",
         "any kernel that names a collective, except reductions over a warp or a block",
     ),
 )

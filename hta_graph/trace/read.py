@@ -108,26 +108,30 @@ def traces_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False
         rows = RowReader(path, content, salvage=salvage)
         collected = collect_columns(rows)
         traces = assemble_traces(path, collected, rows.facts)
-    if rows.facts.header == Header():
-        _refuse_foreign(path, content, traces)
+    _refuse_foreign(path, content, traces, rows.facts.header)
     return traces
 
 
+SCHEMA_VERSION = "schemaVersion"
 HOST_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
 
 
-def _refuse_foreign(path: Location, content: FileBytes, traces: Sequence[Trace]) -> None:
-    """Refuse a Chrome trace of another program: it has no header of PyTorch's profiler, nor rows of its categories.
+def _refuse_foreign(path: Location, content: FileBytes, traces: Sequence[Trace], header: Header) -> None:
+    """Refuse a Chrome trace of another program.
+
+    It has no header of PyTorch's profiler, nor rows of its categories; or it has both, and marks of a program that is
+    known to write them. The profiler says which version of its schema a file has, as a number.
 
     Raises:
         NotATraceError: it has events of no known category, or some that are another program's.
     """
     kinds = np.concatenate([trace.events.kind for trace in traces])
-    is_host = kind_mask(kinds, HOST_KINDS)
-    if not len(kinds) or is_host.any() or PROFILER_RANGE.encode() in content.data:
+    if not len(kinds) or isinstance(header.settings.get(SCHEMA_VERSION), int):
         return
-    writer = writer_of(content.data)
-    if writer or (kinds == EventKind.OTHER).all():
+    is_host = kind_mask(kinds, HOST_KINDS)
+    looks_like_kineto = bool(is_host.any()) or header != Header() or PROFILER_RANGE.encode() in content.data
+    writer = writer_of(content.data, like_kineto=looks_like_kineto)
+    if writer or ((kinds == EventKind.OTHER).all() and not looks_like_kineto):
         raise foreign_trace_error(path, content.data, writer)
 
 

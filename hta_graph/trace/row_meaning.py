@@ -42,8 +42,9 @@ FEWEST_ALIKE = 3
 """As many activities of one name show how long it takes."""
 MANY_TIMES = 5
 """An end that is late within a graph makes its activity so much longer than others of its name."""
-MOST_LATE = 0.1
-"""Where more of a stream's activities outlive later ones, it stands for several queues that run at once."""
+MOST_LATE, FEW_LATE = 0.1, 2
+"""Where more of a stream's activities outlive later ones, it stands for several queues that run at once; of a few rows
+up to two may that take many times as long as others of their name."""
 LINES, NAME_LENGTH = 3, 60
 
 BEFORE_OPERATOR_NS = 10_000
@@ -174,7 +175,7 @@ def _without_late_ends(
     late = _outlive_later_ones(columns, names, launched, work)
     counts["late_ends"] = int(np.count_nonzero(late))
     if not late.any():
-        return columns, ()
+        return columns, _long_tail_line(columns, names, work)
     fixed = _plausible_ends(columns["name"][work], start[work], end[work], late)
     lines = [_late_end_line(columns, names, work, at, int(fixed[at])) for at in np.flatnonzero(late)[:LINES].tolist()]
     more = counts["late_ends"] - len(lines)
@@ -212,9 +213,20 @@ def _outlive_later_ones(columns: Columns, names: tuple[str, ...], launched: Call
         return late
     name = columns["name"][work]
     late &= ~(columns["collective"][work] | launched.matches(np.unique(name[late]), COMMUNICATION_KERNEL)[name])
-    share = np.bincount(lane, late) / np.maximum(np.bincount(lane), 1)
+    count = np.bincount(lane, late)
+    share = count / np.maximum(np.bincount(lane), 1)
     few: Bools = late & (share <= MOST_LATE)[lane]
+    length = columns["end"][work] - columns["start"][work]
+    few |= late & (count <= FEW_LATE)[lane] & _takes_many_times(name, length, late)
     return few
+
+
+def _takes_many_times(name: Ids, length: Ints, late: Bools) -> Bools:
+    """Mark the activities that take many times as long as some others of their name whose ends are not late."""
+    names = int(name.max()) + 1
+    usual, alike = medians_by(name[~late], length[~late], names), np.bincount(name[~late], minlength=names)
+    found: Bools = (alike >= FEWEST_ALIKE)[name] & (length >= MANY_TIMES * usual[name])
+    return found
 
 
 def _ends_before(lane: Ids, end: Ints, earliest: Ints, after: Ints) -> Bools:
@@ -251,6 +263,35 @@ def _plausible_ends(name: Ids, start: Ints, end: Ints, late: Bools) -> Ints:
     bound, own = start[following], name[late]
     found[late] = np.where(alike[own] >= FEWEST_ALIKE, np.minimum(bound, start[late] + usual[own]), bound)
     return found
+
+
+def _long_tail_line(columns: Columns, names: tuple[str, ...], work: Ints) -> tuple[str, ...]:
+    """Name an activity that ends after all else by more than all else takes, as none of its name does.
+
+    Nothing follows it on its stream, so that nothing shows that its end is late: its length is kept.
+    """
+    start, end = columns["start"], columns["end"]
+    if not len(work):
+        return ()
+    last = int(work[np.argmax(end[work])])
+    if end[last] - start.max() <= start.max() - start.min():
+        return ()  # as nearly always: what else there is takes longer
+    others = np.arange(len(end)) != last
+    first, past_others = int(start.min()), int(end.max(where=others, initial=start.min()))
+    tail, same = int(end[last]) - past_others, work[(columns["name"][work] == columns["name"][last]) & others[work]]
+    text = names[columns["name"][last]]
+    waits = columns["collective"][last] or COMMUNICATION_KERNEL.match(text) is not None
+    if tail <= past_others - first or waits or len(same) < FEWEST_ALIKE - 1:
+        return ()
+    name = shorten_middle(one_line(text), NAME_LENGTH)
+    recorded, usual, past = (
+        milliseconds(int(time)) for time in (end[last] - start[last], (end[same] - start[same]).max(), tail)
+    )
+    line = (
+        f"{name} (event {columns['index'][last]}) is recorded with {recorded} ms, until {past} ms after everything "
+        f"else; others of its name take up to {usual} ms, so its end may be stamped late"
+    )
+    return (line,)
 
 
 def _late_end_line(columns: Columns, names: tuple[str, ...], work: Ints, at: int, fixed: int) -> str:

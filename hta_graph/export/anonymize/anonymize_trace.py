@@ -35,6 +35,7 @@ from hta_graph.trace.profiler_names import CATEGORY, LAUNCH_ARROWS, PROFILER_RAN
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import INVALID
 
+NAMELESS_CALLS = "privateuse1_runtime"
 ARROW_CATEGORIES = (*LAUNCH_ARROWS, "fwdbwd")
 """Categories of arrows, which are their names too."""
 
@@ -139,7 +140,8 @@ class AnonymizedRows:
         found: dict[str, Any] = {"ph": "i", "s": "t"} if row.ph == "i" else {"ph": "X"}
         if row.cat is not None:
             known = category in CATEGORY or is_range
-            found["cat"] = row.cat if known else self.names.text("category", row.cat)
+            # Calls of a vendor that is not known are read by how their category ends.
+            found["cat"] = row.cat if known else self._unknown_category(row.cat, kind)
         found["name"] = self.names.name(named, name)
         args = row.args if isinstance(row.args, dict) else {}
         on_stream = bool(self.trace.lanes.is_stream[events.lane[at]])
@@ -156,6 +158,9 @@ class AnonymizedRows:
     def _process(self, pid: Any) -> Any:
         """Return a process id; of merged ranks without what the merger added."""
         return self.trace.recording.unmerged(pid) if self.trace.recording else pid
+
+    def _unknown_category(self, category: str, kind: EventKind) -> str:
+        return NAMELESS_CALLS if kind == EventKind.RUNTIME else self.names.text("category", category)
 
     def _other(self, row: _Row, time: int) -> dict[str, Any]:
         is_old = row.cat is not None and OLD_ARROW.fullmatch(row.cat) is not None
