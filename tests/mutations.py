@@ -2286,6 +2286,20 @@ JOBS = (
         OF_VERDICTS,
     ),
     Mutation(
+        "of a job larger random loads are a cause",
+        "hta_graph/multi_rank/job_verdict.py",
+        "return bool(time[late] >= CLEARLY * np.delete(time, late).max(initial=0))",
+        "return True",
+        OF_VERDICTS,
+    ),
+    Mutation(
+        "of a job steps that another rank leads are named",
+        "hta_graph/multi_rank/job_verdict.py",
+        "return not elsewhere.is_most or elsewhere.cause != mainly.cause",
+        "return False",
+        OF_VERDICTS,
+    ),
+    Mutation(
         "of a job everybody was passed",
         MEETINGS,
         "last = every.take(every.is_last & on_path & inside)",

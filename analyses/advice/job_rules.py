@@ -40,11 +40,20 @@ def held_up_by_rank(facts: PathFacts) -> PathFinding | None:
         "in_window": delays_window(found, facts.path.window),
     }  # fmt: skip
     text = job_verdict.sentence(found, window_name(facts.path.window), graph.hosts)
-    detail = job_verdict.doubt(found)
-    if found.rank is not None and (own_ns := facts.path.by_rank_ns[found.rank]):
-        detail = f"{detail} {verdict.path_on_rank(facts.share(own_ns), found.rank)}".strip()
+    details = [job_verdict.doubt(found), *_of_what_is_shown(facts, found)]
+    detail = " ".join(text for text in details if text)
     confidence: Confidence = "high" if found.firmness == "firm" else "medium"
     return PathFinding(text, evidence, confidence, detail=detail)
+
+
+def _of_what_is_shown(facts: PathFacts, found: JobVerdict) -> list[str]:
+    """Say what a window that was chosen by its length has to do with the verdict, which is of all steps."""
+    shown = facts.path.window.step
+    if shown is not None and shown not in found.steps:
+        return [job_verdict.other_step(shown, found)]
+    if found.rank is None:
+        return []
+    return [verdict.path_on_rank(facts.share(facts.path.by_rank_ns[found.rank]), found.rank)]
 
 
 def delays_window(found: JobVerdict, window: Window) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyses.display.labels import SHORT_IN_JOBS
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
 STEPS_NAMED = 4
 """More steps than this are counted."""
+
+UNEXPLAINED = "unexplained"
+"""The class of time without a recorded cause: its name is what it delays."""
+
+RANKS_NAMED = 3
+"""More ranks than this are counted."""
+
+NEARLY_ALL, MUCH = 0.8, 0.1
+"""Who causes this share of the waiting is not one of several; delays below this share of a step are small."""
 
 REASONS: Mapping[str, str] = {
     "no_waiting": "no rank waits for another",
@@ -48,28 +57,56 @@ def sentence(found: JobVerdict, window: str, hosts: Mapping[int, str]) -> str:
         return f"a different rank delays the others in each step, {size} {share}: {named}{cause}"
     rank = f"rank {found.rank}{on_host(hosts.get(found.rank or 0))}"
     doubt = " probably" if found.firmness == "hedged" else ""
-    return f"{rank}{doubt} delays the others {size} {_when(found, window)} {share}{cause}"
+    return f"{rank}{doubt} delays {_whom(found)} {size} {_when(found, window)} {share}{cause}"
+
+
+def _whom(found: JobVerdict) -> str:
+    """Name the ranks that are delayed where others do not communicate with the late one."""
+    if not found.delayed:
+        return "the others"
+    if len(found.delayed) > RANKS_NAMED:
+        return f"the {len(found.delayed)} ranks that it communicates with"
+    return f"{'rank' if len(found.delayed) == 1 else 'ranks'} {_listed(found.delayed)}"
 
 
 def _when(found: JobVerdict, window: str) -> str:
-    if found.pattern == "every_step":
-        return "in every step"
+    """Name the steps: the first one of a recording, which warms up, is not among those that are compared."""
     if found.pattern == "since":
         return f"in every step since step {found.since_step}"
     if found.pattern == "once":
         return f"in step {found.steps[0]} alone"
+    if found.pattern == "every_step" and 2 < len(found.steps) == found.compared:
+        return f"in every step from {found.steps[0]} to {found.steps[-1]}"
     if len(found.steps) > STEPS_NAMED:
         return f"in {len(found.steps)} of {found.compared} steps"
     if not found.steps:
         return f"in {window}"
-    *first, last = map(str, found.steps)
-    return f"in steps {', '.join(first)} and {last}" if first else f"in step {last}"
+    return f"in {'step' if len(found.steps) == 1 else 'steps'} {_listed(found.steps)}"
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """List numbers.
+
+    >>> _listed([3]), _listed([3, 4]), _listed([3, 4, 6])
+    ('3', '3 and 4', '3, 4 and 6')
+    """
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def other_step(shown: int, found: JobVerdict) -> str:
+    """Say that what follows is about a step that the verdict does not name, and how to ask for one that it names."""
+    rank, step = found.ranks[0], found.steps[0]
+    return f"The details below are of step {shown}; use --step {step} for a step that rank {rank} delays."
 
 
 def _cause(done: Cause | None, *, is_one: bool) -> str:
     if done is None:
         return ""
-    said = meanwhile(short_name(done.name), SHORT_IN_JOBS[done.bound_by])
+    name = short_name(done.name)
+    if done.bound_by == UNEXPLAINED:
+        return f", mostly before {name}, without a recorded cause" if is_one else ", in many operations"
+    said = meanwhile(name, SHORT_IN_JOBS[done.bound_by])
     return f", {said}" if is_one else f", in many operations, {said.replace('mostly in', 'the largest', 1)}"
 
 
@@ -81,17 +118,30 @@ def on_host(host: str | None) -> str:
 def waiting_caused(found: JobVerdict) -> str:
     """Say how much of the waiting the named ranks cause; as a share, since waits of collectives may overlap."""
     who = "It causes" if found.rank is not None else "They cause"
-    part = "all" if found.caused_ns == found.waiting_ns else brief_share(found.share_of_waiting)
-    return f"{who} {part} of the waiting with a known cause."
+    return f"{who} {_part(found)} of the waiting with a known cause."
 
 
 def nobody(found: JobVerdict, host: str) -> str:
-    """Say that no rank alone delays a job, and which one causes most."""
+    """Say that no rank alone delays a job, and which one causes most; or that the recording does not show it."""
     if not found.ranks or not found.share_of_waiting:
-        last = f"; rank {found.ranks[0]} mostly arrives last" if found.ranks else ""
-        return f"no rank alone delays the others: {REASONS[found.reason or 'no_cause_known']}{last}"
-    share = f"{brief_share(found.share_of_waiting)} of the waiting with a known cause"
-    return f"no rank alone delays the others: rank {found.ranks[0]} causes the most, {share}{host}"
+        why = REASONS[found.reason or "no_cause_known"]
+        if found.ranks:
+            return f"rank {found.ranks[0]} mostly arrives last, but {why}"
+        return f"no rank delays the others: {why}" if found.reason == "no_waiting" else f"no rank is named: {why}"
+    rank, share = f"rank {found.ranks[0]}", f"{_part(found)} of the waiting with a known cause"
+    size = f"{brief_duration(found.median_caused_ns)}, {brief_share(found.share_of_step)} of a step"
+    if found.share_of_waiting >= NEARLY_ALL and found.median_caused_ns and found.share_of_step < MUCH:
+        return f"no rank delays the others by much: {rank} causes {share}, but that is little ({size}){host}"
+    if found.share_of_waiting >= NEARLY_ALL and found.reason == "by_chance":
+        steps = "one step" if found.compared == 1 else f"{found.compared} steps"
+        return (
+            f"no rank clearly delays the others: {rank} causes {share} ({size}), which may be chance in {steps}{host}"
+        )
+    return f"no rank alone delays the others: {rank} causes the most, {share}{host}"
+
+
+def _part(found: JobVerdict) -> str:
+    return "all" if found.caused_ns == found.waiting_ns else brief_share(found.share_of_waiting)
 
 
 def doubt(found: JobVerdict) -> str:

@@ -268,7 +268,9 @@ OFF_THE_PATH = "in work that is not on the path"
 
 
 def path_on_rank(share: float, rank: int) -> str:
-    """Say how much of the path is on the late rank."""
+    """Say how much of the path is on the late rank; none where it delays only ranks that end early."""
+    if not share:
+        return f"Rank {rank} is not on the critical path; use --rank {rank} for its own."
     return f"{brief_share(share)} of the path is on rank {rank}."
 
 

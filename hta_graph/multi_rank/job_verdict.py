@@ -103,7 +103,8 @@ class JobVerdict:
     ``median_caused_ns`` is by how much it delays a step, not summed over ranks: how much sooner those that wait for it
     would go on (:class:`RankDelays`), the median of ``steps``; ``share_of_step`` that as a share of a step, at most 1.
     ``steps`` are those that it delays, of all that are compared; ``reason`` says why the verdict is not firm.
-    ``is_one_cause``: most of the delay is by ``cause``.
+    ``is_one_cause``: most of the delay is by ``cause``. ``delayed`` are the ranks that ``rank`` can delay, where these
+    are not all others: those that it communicates with, directly or through others.
     """
 
     scope: Scope
@@ -122,6 +123,7 @@ class JobVerdict:
     waiting_ns: int = 0
     compared: int = 0
     is_one_cause: bool = True
+    delayed: tuple[int, ...] = ()
 
 
 @memoized
@@ -170,13 +172,14 @@ def delays_by_step(job: JobGraph) -> StepDelays:
     most = max(proposed.values(), default=0)
     compared = np.array([proposed[number] == most for number in numbers], np.bool_)
     spans = RankSpans(span[0], span[1])
-    return StepDelays(job, numbers, compared, rank_delays(job, wait_causes(job), spans))
+    return StepDelays(job, numbers, compared, spans, rank_delays(job, wait_causes(job), spans))
 
 
 def _delays_in(job: JobGraph, start_ns: int, end_ns: int) -> StepDelays:
     """Return by how much ranks delay the others in one window."""
     start, end = (np.full((1, len(job.rank_graphs)), time, np.int64) for time in (start_ns, end_ns))
-    return StepDelays(job, [], np.ones(1, np.bool_), rank_delays(job, wait_causes(job), RankSpans(start, end)))
+    spans = RankSpans(start, end)
+    return StepDelays(job, [], np.ones(1, np.bool_), spans, rank_delays(job, wait_causes(job), spans))
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +189,7 @@ class StepDelays:
     job: JobGraph
     numbers: Sequence[int]
     compared: Bools
+    spans: RankSpans
     found: RankDelays
 
     def leading_rank(self, number: int) -> int | None:
@@ -208,6 +212,13 @@ class StepDelays:
         """The waits of the steps that are no warm-up, attributed."""
         return self.attributed(np.flatnonzero(self.compared))
 
+    def time_in(self, activity: int) -> tuple[Ints, Ints, Ints]:
+        """Return how long (ns) ranks (by their places) do something, by the row of the step in which they then come."""
+        causes, members = wait_causes(self.job), self.job.members
+        member, ns = causes.times_of(activity)
+        part = members.part[member].astype(np.int64)
+        return self.spans.rows_of(part, members.arrival[member]), part, ns
+
     def attributed(self, rows: Ints) -> AttributedWaits:
         """Attribute the waits of some steps."""
         causes = wait_causes(self.job)
@@ -219,9 +230,9 @@ class StepDelays:
 class _Work(NamedTuple):
     """What a rank does while others wait: most of what, and the share of all waiting.
 
-    ``is_most``: most of its delays are by that. ``is_leading``: and it is one operation: what has no row is one only
-    where the rank causes most of the waiting. ``is_one``: on no other rank that delays others as much. ``is_known``:
-    more waiting goes back to it than has no known cause, which may be another rank's.
+    ``is_most``: most of its delays are by that (``activity``). ``is_leading``: and it is one operation: what has no row
+    is one only where the rank causes most of the waiting. ``is_one``: on no other rank that delays others as much.
+    ``is_known``: more waiting goes back to it than has no known cause, which may be another rank's.
     """
 
     cause: Cause | None
@@ -230,6 +241,7 @@ class _Work(NamedTuple):
     is_one: bool
     of_waiting: float
     is_known: bool
+    activity: int = -1
 
 
 class _Case(NamedTuple):
@@ -300,13 +312,36 @@ def _case_in_steps(steps: StepDelays, rows: Ints, column: int) -> _Case | None:
     delayed = np.flatnonzero((own >= least) & (own > 0))
     if len(delayed) < 2:
         return None
-    work = _work_meanwhile(steps, rows[delayed], column)
-    leads = int(np.count_nonzero(own[delayed] >= CLEARLY * others[delayed]))
-    by_chance = chance_of(leads, len(rows), len(steps.job.rank_graphs)) > CHANCE and not work.is_one
     is_most = 2 * int(np.count_nonzero(own[delayed] >= others[delayed])) >= len(delayed)
+    leads = own[delayed] >= CLEARLY * others[delayed]
+    by_chance = chance_of(int(np.count_nonzero(leads)), len(rows), len(steps.job.rank_graphs)) > CHANCE
+    delayed = delayed[leads] if _differs_where_another_leads(steps, rows[delayed], leads, column) else delayed
+    work = _work_meanwhile(steps, rows[delayed], column)
+    by_chance = by_chance and not (work.is_one and _takes_longest(steps, rows[delayed], column, work))
     share, delay_ns = float(np.median(own[delayed] / length[delayed])), int(np.median(own[delayed]))
     firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=by_chance)
     return _Case(column, rows[delayed], delay_ns, share, work, firmness, reason)
+
+
+def _differs_where_another_leads(steps: StepDelays, rows: Ints, leads: Bools, column: int) -> bool:
+    """Return whether a rank does something else in the steps that others delay as much as in those that it leads."""
+    if np.count_nonzero(leads) < 2 or leads.all():
+        return False
+    mainly, elsewhere = (_work_meanwhile(steps, rows[mine], column) for mine in (leads, ~leads))
+    return not elsewhere.is_most or elsewhere.cause != mainly.cause
+
+
+def _takes_longest(steps: StepDelays, rows: Ints, column: int, work: _Work) -> bool:
+    """Return whether what a rank does mostly takes it clearly longer, in these steps, than any other rank.
+
+    Of random loads some rank has the largest in each of few steps, but hardly twice as much as all others.
+    """
+    time = np.zeros(len(steps.job.rank_graphs), np.int64)
+    row, part, ns = steps.time_in(work.activity)
+    inside = np.isin(row, rows)
+    np.add.at(time, part[inside], ns[inside])
+    late = int(steps.found.part[column])
+    return bool(time[late] >= CLEARLY * np.delete(time, late).max(initial=0))
 
 
 def _firmness(
@@ -360,13 +395,14 @@ def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
     every = steps.compared_waits
     elsewhere = every.caused[(every.activity == most) & (every.rank != steps.rank(column))]
     is_one = is_leading and largest >= CLEARLY * int(elsewhere.max(initial=0))
-    return _Work(cause, is_most, is_leading, is_one, caused / lost, is_known=caused > unknown)
+    return _Work(cause, is_most, is_leading, is_one, caused / lost, is_known=caused > unknown, activity=most)
 
 
 def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     """Return what speaks for a rank in the step that is longer than the others by more than these differ.
 
-    What it delays that step by more than the others has to explain at least half of that. Of very few steps the first
+    What it delays that step by more than the others has to explain at least half of that, and no other rank delays the
+    step nearly as much: of several random loads one is always the longest. Of very few steps the first
     one is among the others: it warms up, and is usually longer than they are.
     """
     rows = rows if len(rows) >= FEWEST_STEPS else np.arange(len(steps.numbers))
@@ -381,7 +417,7 @@ def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     if longer <= UNUSUAL * int(others.max() - others.min()) or longer < LEAST_SHARE * length[at]:
         return None
     case = _case_in_single(steps, int(rows[at]))
-    if case is None or case.firmness == "none":
+    if case is None or case.firmness == "none" or steps.leading_rank(steps.numbers[rows[at]]) is None:
         return None
     usual_ns = int(np.median(np.delete(steps.found.delay[rows, case.column], at)))
     return case if 2 * (case.delay_ns - usual_ns) >= longer else None
@@ -468,8 +504,24 @@ def _verdict(
     return JobVerdict(
         scope, rank, (rank,), case.firmness, caused, case.delay_ns, caused / max(waiting, 1), case.share,
         case.work.cause, pattern, since_step, numbers, case.reason, waiting, int(np.count_nonzero(steps.compared)),
-        case.work.is_most,
+        case.work.is_most, _ranks_in_reach(steps.job, rank),
     )  # fmt: skip
+
+
+def _ranks_in_reach(job: JobGraph, rank: int) -> tuple[int, ...]:
+    """Return the ranks that communicate with a rank, directly or through others; none if all do."""
+    members, of_rank = job.members.take(job.members.number >= 0), np.arange(len(job.rank_graphs))
+    while True:
+        lowest = np.full(int(members.number.max(initial=-1)) + 1, len(of_rank))
+        np.minimum.at(lowest, members.number, of_rank[members.part])
+        found = of_rank.copy()
+        np.minimum.at(found, members.part, lowest[members.number])
+        found = found[found]
+        if np.array_equal(found, of_rank):
+            break
+        of_rank = found
+    reached = of_rank == of_rank[job.index_of_rank(rank)]
+    return () if reached.all() else tuple(of for of in job.rank_numbers[reached].tolist() if of != rank)
 
 
 def _no_rank(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None) -> JobVerdict:

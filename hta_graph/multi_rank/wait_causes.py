@@ -206,6 +206,13 @@ class WaitCauses:
         at, rows = self._profiles.rows(np.arange(self._profiles.walks))
         return summed_by(at, rows.time, self._profiles.walks)
 
+    def times_of(self, activity: int) -> tuple[Ints, Ints]:
+        """Return before which members' arrivals something was done, and for how long (ns)."""
+        found, walks = self._profiles, self._ways
+        at, rows = found.rows(np.arange(found.walks + found.members))
+        mine = rows.activity == activity
+        return np.append(walks.member, np.arange(found.members))[at[mine]], rows.time[mine]
+
     def shares_of_ranks(self, parts: Ints, counted: Bools) -> Floats:
         """Return the share of each wait that goes back to what some ranks did, a column for each.
 

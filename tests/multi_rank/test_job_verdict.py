@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import hta_graph as hg
 from hta_graph.multi_rank import rank_delays
 from hta_graph.multi_rank.job_verdict import JobVerdict, chance_of, delays_by_step, job_verdict, wait_causes
+from tests.matching_accuracy import SCENARIOS
 from tests.simulator.ranks import (
     Clock,
     Fault,
@@ -28,6 +30,7 @@ from tests.simulator.ranks import (
 from tests.simulator.ranks.scripts import Backend
 from tests.support.command_line import command_json
 from tests.support.gloo_builder import MAIN, GlooRank
+from tests.wait_cause_accuracy import delayed_shape
 
 Kind = Callable[[JobShape], JobProgram]
 STEPS, DELAY_NS = 6, 2_000_000
@@ -138,7 +141,7 @@ def test_below_the_error_of_clocks_nobody_is_accused(tmp_path: Path) -> None:
     assert job_verdict(job).rank == 2
 
 
-def gloo_steps(folder: Path, *lengths: Sequence[float]) -> hg.JobGraph:
+def gloo_steps(folder: Path, *lengths: Sequence[float], first: int = 0) -> list[Path]:
     """Write ranks that multiply in each step for so long (µs), meet once, and go straight on without waiting.
 
     µs       0        10                 60
@@ -147,8 +150,8 @@ def gloo_steps(folder: Path, *lengths: Sequence[float]) -> hg.JobGraph:
     rank 1   [mul               ]call[add ]wait
     """
     paths = []
-    for rank, own in enumerate(lengths):
-        trace = GlooRank(rank, list(range(len(lengths))))
+    for rank, own in enumerate(lengths, first):
+        trace = GlooRank(rank, list(range(first, first + len(lengths))), names=str(first))
         trace.called("all_reduce", -20 + rank, -15)
         trace.worked("all_reduce", -14, -5)
         for step, length in enumerate(own):
@@ -159,12 +162,12 @@ def gloo_steps(folder: Path, *lengths: Sequence[float]) -> hg.JobGraph:
             trace.worked("all_reduce", at + 5 + length, at + last + 20)
             trace.op("aten::add", at + last + 25, at + last + 40, tid=MAIN)
         paths.append(trace.write(folder / f"rank{rank}.json"))
-    return hg.read_job(paths)
+    return paths
 
 
 def test_a_rank_that_leads_by_chance_is_not_named(tmp_path: Path) -> None:
     """Either of two ranks is the last one of two steps half of the time, with the same operation."""
-    found = job_verdict(gloo_steps(tmp_path, (10, 40, 10, 60), (10, 10, 50, 30)))
+    found = job_verdict(hg.read_job(gloo_steps(tmp_path, (10, 40, 10, 60), (10, 10, 50, 30))))
     assert (found.rank, found.firmness) == (None, "none")
 
 
@@ -174,6 +177,45 @@ def test_a_step_that_was_asked_for_comes_first(tmp_path: Path) -> None:
     asked = job_verdict(job, hg.step(5)(job))
     check(job, asked)
     assert (asked.scope, asked.rank, asked.steps) == ("step", 1, (5,))
+
+
+def test_a_step_in_which_another_rank_delays_as_much_by_chance_is_not_named(tmp_path: Path) -> None:
+    """Rank 2 is late in step 2, too, but by something else, and rank 1 delays that step as much."""
+    chance = [Fault(2, 2, "backward", DELAY_NS // 2), Fault(1, 2, "forward", DELAY_NS // 2)]
+    job = simulated(tmp_path, tensor_parallel, [*late(2, 1, 3), *chance], backend="gloo", steps=4)
+    found = job_verdict(job)
+    check(job, found)
+    assert (found.rank, found.pattern, found.steps) == (2, None, (1, 3))
+    assert delays_by_step(job).leading_rank(2) is None
+
+
+def test_a_step_that_is_delayed_by_the_same_is_named_though_another_rank_delays_it_too(tmp_path: Path) -> None:
+    faults = [*late(2, 1, 2, 3, 4), Fault(1, 2, "backward", DELAY_NS)]
+    found = job_verdict(simulated(tmp_path, tensor_parallel, faults, backend="gloo", steps=5))
+    assert (found.rank, found.pattern, found.steps) == (2, "every_step", (1, 2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("scenario", "backend", "seed"), [("experts", "gloo", 6), ("rooted", "nccl", 3), ("rooted", "gloo", 7)]
+)
+def test_random_loads_accuse_nobody(tmp_path: Path, scenario: str, backend: Backend, seed: int) -> None:
+    """In few steps of few ranks one of them has the larger loads by chance, all in the one operator that there is."""
+    shape = replace(delayed_shape(scenario, backend, seed), faults=())
+    job = hg.read_job(record_job(simulate_job(SCENARIOS[scenario](shape)), Recording(), tmp_path).paths)
+    found = job_verdict(job)
+    check(job, found)
+    assert found.rank is None
+
+
+def test_ranks_that_never_meet_the_late_one_are_not_among_the_others(tmp_path: Path) -> None:
+    alike, late_one = (
+        gloo_steps(tmp_path, [10] * STEPS, [10] * STEPS),
+        gloo_steps(tmp_path, [10] * STEPS, [60] * STEPS, first=2),
+    )
+    job = hg.read_job([*alike, *late_one])
+    found = job_verdict(job)
+    assert (found.rank, found.delayed) == (3, (2,))
+    assert job_verdict(hg.read_job(late_one)).delayed == ()
 
 
 def test_groups_that_never_meet_have_steps_of_their_own(tmp_path: Path) -> None:

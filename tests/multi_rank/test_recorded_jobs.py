@@ -11,6 +11,7 @@ import pytest
 import hta_graph as hg
 from analyses.cli.main import main
 from hta_graph.multi_rank.job_verdict import JobVerdict, job_verdict
+from tests.support.command_line import run_command
 
 RECORDED = Path(__file__).parent / "recorded"
 WARM_UP = 2
@@ -70,3 +71,10 @@ def test_all_commands_give_one_verdict(name: str, tmp_path: Path, capsys: pytest
         said.append(json.loads(out.read_text(encoding="utf-8"))["job_verdict"])
     capsys.readouterr()
     assert said[0] == said[1] == said[2]
+
+
+def test_details_of_another_step_than_the_delayed_one_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """The step of median length is shown: a fault that happens once is in another one."""
+    out = run_command(capsys, "critical-path", RECORDED / "pairs_once")[1]
+    assert "\nThe details below are of step 6; use --step 4 for a step that rank 1 delays.\n" in out
+    assert "The details below" not in run_command(capsys, "critical-path", RECORDED / "pairs_once", "--step", 4)[1]

@@ -108,7 +108,7 @@ def test_a_rank_that_computes_late_since_it_loaded_long_is_said_to_load_longer(
     """The others wait while it computes, as long as they did: that would be the wrong thing to change."""
     out = run_command(capsys, "critical-path", FOLDER / "four_ranks")[1]
     loading = "mostly in enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ (data loading)"
-    assert out.splitlines()[0].endswith(f"in every step (15% of a step), {loading}")
+    assert out.splitlines()[0].endswith(f"in steps 2 and 3 (15% of a step), {loading}")
     assert "At the others' speed step 2 would be 190.0 µs (14%) shorter.\n" in out
 
 
