@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, log, sqrt
+from math import exp, log, pi, sqrt
 from statistics import median, stdev
 
 from hta_graph.errors import QueryError
@@ -57,13 +57,13 @@ class StepPredictions:
         """Between which lengths (ns) the usual step of another run of as many steps lies with 90% probability.
 
         That is by how much two runs differ whose steps differ as these do. A step far from all others does not decide
-        what is usual, so a fifth of the steps at either end counts like the next one (trimmed means, Yuen 1974);
-        lengths vary by factors, hence logarithms.
+        what is usual, so a fifth of the steps at either end counts like the next one (trimmed means, Yuen 1974), and
+        medians vary √(π/2) times as much as means do; lengths vary by factors, hence logarithms.
         """
         count, logs = len(self.steps), sorted(log(max(ns, 1)) for ns in self.predicted_ns)
         cut = int(TRIMMED * count)
         clipped = [min(max(one, logs[cut]), logs[count - 1 - cut]) for one in logs]
-        error = stdev(clipped) / (1 - 2 * cut / count) / sqrt(count)
+        error = stdev(clipped) / (1 - 2 * cut / count) * sqrt(pi / 2 / count)
         share = STUDENT_95[min(count - 2 * cut - 1, len(STUDENT_95)) - 1] * sqrt(2) * error
         return round(self.usual_ns * exp(-share)), round(self.usual_ns * exp(share))
 
