@@ -25,7 +25,7 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy, EdgeKind, EventKind, Rule
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.rank_crossings import crossings, held_up_by
-from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
+from hta_graph.paths.step_table import StepRow, kinds_of_unlike_length, notable_steps, step_rows
 from hta_graph.paths.windows import Window, step_lengths
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_names
@@ -150,6 +150,7 @@ def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRo
     candidates, only_first = sum(one.is_candidate for one in found), all(one.is_candidate for one in found[1:])
     return [
         messages.median_step(window.label, candidates, len(found), only_first=only_first),
+        *([messages.kinds_of_steps(kinds)] if (kinds := kinds_of_unlike_length(graph)) else []),
         *(_steps_table(steps, graph, window.step, len(found)) if steps else []),
     ]
 

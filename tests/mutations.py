@@ -2045,7 +2045,7 @@ COLUMNS = (
     ),
     Mutation(
         "other threads' rows make kinds of steps",
-        "analyses/diff/step_kinds.py",
+        "hta_graph/paths/step_kinds.py",
         "np.isin(events.lane, threads)",
         "(events.lane >= 0)",
         ("tests/analyses/diff/test_step_kinds.py",),

@@ -257,7 +257,7 @@ def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
     """
     gains = Gains.of(facts)
     if gains is None:
-        return finding
+        return _of_job(facts, finding)
     largest = gains.largest
     trusted = gains.trusted(None if largest is None else largest.cause)
     if trusted.reason:
@@ -344,7 +344,18 @@ def bound_by_start_up(facts: PathFacts, finding: PathFinding, start_up: PathFind
     return replace(finding, text=text, detail="", evidence=evidence, saves_ns=time_ns, bound_ns=bound_ns)
 
 
-def _without_gain(facts: PathFacts, gains: Gains, finding: PathFinding, trusted: Reliability) -> PathFinding:
+def _of_job(facts: PathFacts, finding: PathFinding) -> PathFinding:
+    """Return the verdict on a job's window: which rank delays it is said before; else what the rows do not show."""
+    if has_partial_rows(facts.graph) or not isinstance(facts.graph, JobGraph) or not facts.path.length_ns:
+        return finding
+    try:
+        trusted = reliability(replay_graph(facts.graph, resolved_window(facts.priced_window)))
+    except QueryError:
+        return finding
+    return _without_gain(facts, None, finding, trusted) if trusted.missing else finding
+
+
+def _without_gain(facts: PathFacts, gains: Gains | None, finding: PathFinding, trusted: Reliability) -> PathFinding:
     """Return the verdict where replay cannot be trusted: first what the rows do not show, if that is why."""
     evidence = {**finding.evidence, **vars(trusted)}
     if trusted.missing is None:
@@ -358,7 +369,8 @@ def _without_gain(facts: PathFacts, gains: Gains, finding: PathFinding, trusted:
     elif trusted.missing == "nothing_recorded":
         text = verdict.nothing_recorded(window, missing, lengths)
     else:
-        text, detail = verdict.not_started(window, missing, lengths), verdict.WHAT_IT_WAITS_FOR
+        rank = facts.main_rank(np.ones(len(facts.path.segment_table), np.bool_))
+        text, detail = verdict.not_started(window, missing, lengths, rank), verdict.WHAT_IT_WAITS_FOR
     return replace(finding, text=text, detail=detail, evidence=evidence, confidence="low")
 
 

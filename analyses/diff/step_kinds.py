@@ -1,27 +1,28 @@
-"""Kinds of steps: those of two runs that do the same, by what they call and enqueue, never by their lengths.
-
-A step with a checkpoint, one that only accumulates gradients and one that updates the weights differ in their rows: the
-annotations and outermost operators of the step's thread, and the GPU work that the step enqueues.
-"""
+"""Kinds of steps of two runs: those that do the same (:mod:`hta_graph.paths.step_kinds`), matched between the runs."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analyses.diff.comparable_names import STEPS, comparable_name
+from analyses.diff.comparable_names import comparable_name
 from analyses.diff.noise import ENOUGH_STEPS
 from analyses.scope import Scope
-from hta_graph.arrays import distinct
-from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import memoized
-from hta_graph.model import EventKind, Ids, Ints, kind_mask
+from hta_graph.model import Ints
+from hta_graph.paths.step_kinds import (
+    SIGNATURES,
+    Content,
+    Signature,
+    are_recurring,
+    content_of_step,
+    name_of_kind,
+    names_of_kinds,
+    numbered_kinds,
+)
 
-Content = Mapping[str, tuple[int, int, bool]]
-"""What a step contains: how often each name occurs, its time (ns), and whether it is GPU work."""
 LEAST_COMMON_STEPS = 0.5
 """The share of each side's steps that must be of common kinds, for kinds to be compared."""
 
@@ -68,7 +69,7 @@ def kinds_of_steps(control: Sequence[Scope], test: Sequence[Scope]) -> StepKinds
     if min(counts) < ENOUGH_STEPS:
         return StepKinds.one(counts)
     contents = [[_content_of(scope) for scope in scopes] for scopes in (control, test)]
-    for signature in (_names_and_counts, frozenset):
+    for signature in SIGNATURES:
         found = _matched_kinds(contents, signature)
         if found is not None:
             return found
@@ -92,49 +93,15 @@ def kinds_by_number(kinds: StepKinds, known: tuple[Ints, Ints], wanted: tuple[In
     return replace(kinds, control=found[0], test=found[1])
 
 
-def _names_and_counts(content: Content) -> Hashable:
-    return frozenset((name, count) for name, (count, _, _) in content.items())
-
-
 def _content_of(scope: Scope) -> Content:
-    """Return what a step calls on its thread and enqueues, by name."""
-    graph, events = scope.graph, scope.graph.event_table
-    rows = _rows_of_step_threads(graph)
-    first, past = np.searchsorted(events.start[rows], (scope.cpu_start_ns, scope.cpu_end_ns))
-    rows = np.concatenate([rows[first : max(first, past)], scope.work.row])
-    codes, place = np.unique(events.name[rows], return_inverse=True)
-    place = place.reshape(-1)
-    count = np.bincount(place, minlength=len(codes))
-    ns = np.bincount(place, weights=events.end[rows] - events.start[rows], minlength=len(codes))
-    on_gpu = np.isin(codes, events.name[scope.work.row])
-    found: dict[str, tuple[int, int, bool]] = {}
-    for code, *own in zip(codes.tolist(), count.tolist(), ns.round().astype(np.int64).tolist(), on_gpu, strict=True):
-        name = comparable_name(graph.names[code])
-        known = found.get(name, (0, 0, False))
-        found[name] = (known[0] + own[0], known[1] + own[1], bool(own[2]))
-    return found
+    """Return what a step calls on its thread and enqueues, by names that are the same in every run."""
+    return content_of_step(scope.graph, scope.cpu_start_ns, scope.cpu_end_ns, scope.work.row, comparable_name)
 
 
-@memoized
-def _rows_of_step_threads(graph: DependencyGraph) -> Ids | Ints:
-    """Return the annotations and outermost operators on the threads of the steps, by start.
-
-    What other threads do crosses the borders of steps.
-    """
-    events = graph.event_table
-    steps = np.array([comparable_name(name) == STEPS for name in graph.names] or [False])[events.name]
-    is_annotation = events.kind == EventKind.ANNOTATION
-    threads = distinct(events.lane[[item.event for item in graph.steps()]])
-    is_outermost = kind_mask(events.kind, (EventKind.CPU_OP,)) & (graph.operator_around < 0)
-    own = np.flatnonzero(((is_annotation & ~steps) | is_outermost) & np.isin(events.lane, threads))
-    rows: Ids | Ints = own[np.argsort(events.start[own], kind="stable")]
-    return rows
-
-
-def _matched_kinds(contents: Sequence[Sequence[Content]], signature: Callable[[Content], Hashable]) -> StepKinds | None:
+def _matched_kinds(contents: Sequence[Sequence[Content]], signature: Signature) -> StepKinds | None:
     """Number the kinds of both sides alike; None if they do not repeat, or if too few are common."""
-    numbers, examples = zip(*(_numbered(side, signature) for side in contents), strict=True)
-    if any(len(of) > (len(side) + 1) // 2 for of, side in zip(examples, contents, strict=True)):
+    numbers, examples = zip(*(numbered_kinds(side, signature) for side in contents), strict=True)
+    if not all(map(are_recurring, examples, contents)):
         return None
     partner = _most_alike(*examples)
     order = sorted(partner, key=lambda one: (-np.count_nonzero(numbers[0] == one), one))
@@ -144,20 +111,13 @@ def _matched_kinds(contents: Sequence[Sequence[Content]], signature: Callable[[C
     kinds = [known[number] for known, number in zip(common, numbers, strict=True)]
     if any(np.count_nonzero(side >= 0) < LEAST_COMMON_STEPS * len(side) for side in kinds):
         return None
-    names = _told_apart([examples[0][one] for one in order])
+    names = names_of_kinds([examples[0][one] for one in order])
     # What a step of one side alone does is told beside the most frequent kind of that side.
     alone = [
-        Counter(_told_from(own[one], own[usual]) for one in number[known[number] < 0].tolist())
+        Counter(name_of_kind(own[one], own[usual]) for one in number[known[number] < 0].tolist())
         for own, known, number, usual in zip(examples, common, numbers, (order[0], partner[order[0]]), strict=True)
     ]
     return StepKinds(kinds[0], kinds[1], tuple(names), (alone[0], alone[1]))
-
-
-def _numbered(side: Sequence[Content], signature: Callable[[Content], Hashable]) -> tuple[Ints, list[Content]]:
-    """Number the signatures of steps by first appearance, with the content of the first step of each."""
-    known: dict[Hashable, int] = {}
-    number = np.array([known.setdefault(signature(content), len(known)) for content in side], np.int64)
-    return number, [side[int(np.flatnonzero(number == one)[0])] for one in range(len(known))]
 
 
 def _most_alike(left: Sequence[Content], right: Sequence[Content]) -> dict[int, int]:
@@ -177,37 +137,3 @@ def _likeness(one: Content, other: Content) -> float:
     both = sum(min(count, other[name][0]) for name, (count, *_) in one.items() if name in other)
     every = sum(count for side in (one, other) for count, *_ in side.values()) - both
     return both / every if every else 1.0
-
-
-def _told_apart(kinds: Sequence[Content]) -> list[str]:
-    """Describe each kind by what the most frequent one does not have, and that one by what it has more of."""
-    if len(kinds) < 2:
-        return [""]
-    return [_told_from(kinds[0], kinds[1]), *(_told_from(own, kinds[0]) for own in kinds[1:])]
-
-
-def _told_from(own: Content, other: Content) -> str:
-    """Name what a kind has and another one lacks, the longest first; else what it lacks, has more or fewer of.
-
-    What the host calls says more than the kernels that this enqueues.
-
-    >>> usual, rare = {"aten::mm": (2, 80, False)}, {"aten::mm": (3, 90, False), "save": (1, 40, False)}
-    >>> _told_from(rare, usual), _told_from(usual, rare), _told_from({"aten::mm": (3, 90, False)}, usual)
-    ('with save', 'without save', 'with more aten::mm')
-    """
-    words = (
-        ("with", own, other, True),
-        ("without", other, own, True),
-        ("with more", own, other, False),
-        ("with fewer", other, own, False),
-    )
-    for on_gpu in (False, True):
-        for word, has, lacks, entirely in words:
-            named = {
-                name: (ns, name)
-                for name, (count, ns, where) in has.items()
-                if where == on_gpu and count > lacks.get(name, (0,))[0] and not (entirely and name in lacks)
-            }
-            if named:
-                return f"{word} {max(named, key=lambda name: named[name])}"
-    return ""

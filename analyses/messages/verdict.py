@@ -158,9 +158,10 @@ def nothing_recorded(window: str, time: str, lengths: Sequence[str]) -> str:
     return f"{window}: no operator or call is recorded for {time}; savings are unknown; {', '.join(lengths)}"
 
 
-def not_started(window: str, time: str, lengths: Sequence[str]) -> str:
+def not_started(window: str, time: str, lengths: Sequence[str], rank: int | None = None) -> str:
     """Name what bounds a window where the GPU does not start what it was given: the headline."""
-    return f"{window}: bound by launched work that does not start for {time}; savings are unknown; {', '.join(lengths)}"
+    bound = f"bound by launched work{on_rank(rank)} that does not start for {time}"
+    return f"{window}: {bound}; savings are unknown; {', '.join(lengths)}"
 
 
 WHAT_IT_WAITS_FOR = (

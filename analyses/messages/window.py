@@ -98,6 +98,19 @@ def median_step(label: str, candidates: int, steps: int, *, only_first: bool) ->
     return f"{label} is the median of {of}; {OTHER_STEP}."
 
 
+KINDS_NAMED = 3
+"""More kinds of steps than this are counted."""
+
+
+def kinds_of_steps(kinds: Sequence[tuple[str, int, int]]) -> str:
+    """Say which kinds of steps there are, how often, and how long they take (ns)."""
+    named = [f"{count} {name} ({duration_text(ns)})" for name, count, ns in kinds[:KINDS_NAMED]]
+    more = [f"{len(kinds) - KINDS_NAMED} more"] * (len(kinds) > KINDS_NAMED)
+    return (
+        f"Steps of {len(kinds)} kinds, by median iteration: {', '.join([*named, *more])}. Outliers are within a kind."
+    )
+
+
 # -- ranks and hosts ---------------------------------------------------------------------------------------------------
 
 

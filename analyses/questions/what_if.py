@@ -42,7 +42,7 @@ from hta_graph.what_if.changes import Change, remove, scale
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
 from hta_graph.what_if.opportunities import MIN_SHARE, Opportunity, opportunity_rows, without_duplicates
 from hta_graph.what_if.predict import JobPrediction, RankPathTotals, WindowReplay, summary_replay
-from hta_graph.what_if.reliability import Reliability, reliability, reliability_after
+from hta_graph.what_if.reliability import Reliability, reliability, reliability_after, with_missing_rows
 from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS, scenario
 from hta_graph.what_if.sensitivity import TOLERANCE_NS, Curve, next_on_path, sensitivity
@@ -171,7 +171,8 @@ class WhatIf:
         if not isinstance(self.replayed, Replayed) or len(self.graph.rank_graphs) > 1:
             predicted = self.compared or self.replayed
             differs = self.of_steps.off_by(predicted.predicted_ns) if self.of_steps else 0.0
-            return Reliability(predicted.frozen_share, waiting_share=predicted.waiting_share, differs_share=differs)
+            found = Reliability(predicted.frozen_share, waiting_share=predicted.waiting_share, differs_share=differs)
+            return with_missing_rows(found, self.replayed.draft.base) if isinstance(self.replayed, Replayed) else found
         return reliability_after(self.replayed) if self.asked else reliability(self.replayed.draft.base)
 
     def within_rows(self, change: Change | None, saved_ns: int) -> Saving:

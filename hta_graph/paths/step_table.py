@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_warm_up
+from hta_graph.graph.memo import memoized
 from hta_graph.paths.critical_path import CriticalPath, critical_paths
+from hta_graph.paths.step_kinds import kinds_in_run
 from hta_graph.paths.window_ends import steps_by_number
 from hta_graph.paths.windows import StepLength, median_step, step, step_lengths
 from hta_graph.text.formatting import milliseconds
 
 OUTLIER_FACTOR = 1.5
-"""A step is an outlier from this multiple of the median step's iteration on, and below its inverse."""
+"""A step is an outlier from this multiple of the iteration of its kind's median step on, and below its inverse."""
+
+FEWEST_OF_KIND = 2
+"""Steps that do what no other one does are compared with the median step of all."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +49,9 @@ def step_rows(
     lengths = step_lengths(graph)
     if not lengths:
         return []
-    usual = median_step()(graph).step
-    median = next(one for one in lengths if one.number == usual)
     listed = [one for one in lengths if numbers is None or one.number in numbers]
     paths = critical_paths(graph, [step(one.number) for one in listed], data_load=data_load)
-    outliers = _outlier_texts(graph, listed, median, data_load)
+    outliers = _outlier_texts(graph, listed, data_load)
     return [_step_row(*of) for of in zip(listed, paths, outliers, strict=True)]
 
 
@@ -56,9 +60,41 @@ def notable_steps(graph: DependencyGraph, chosen: int | None, most: int) -> set[
     lengths = step_lengths(graph)
     if len(lengths) <= most:
         return {one.number for one in lengths}
-    median = next(one for one in lengths if one.number == median_step()(graph).step)
-    told = sorted(lengths, key=lambda one: (one.number != chosen, not _is_outlier(graph, one, median)))
+    usual = usual_steps(graph)
+    told = sorted(lengths, key=lambda one: (one.number != chosen, not _is_outlier(graph, one, usual[one.number])))
     return {one.number for one in told[:most]}
+
+
+@memoized
+def usual_steps(graph: DependencyGraph) -> Mapping[int, StepLength]:
+    """Return for each step, by its number, the one that it is compared with: the median of its kind, else of all."""
+    lengths, chosen, kinds = step_lengths(graph), median_step()(graph).step, kinds_in_run(graph)
+    median = next(one for one in lengths if one.number == chosen)
+    of_kind: dict[int, list[StepLength]] = {}
+    for one in lengths:
+        if one.is_candidate:
+            of_kind.setdefault(kinds[one.number].number, []).append(one)
+    usual = {
+        kind: sorted(steps, key=lambda one: one.iteration_ns)[(len(steps) - 1) // 2]
+        for kind, steps in of_kind.items()
+        if len(steps) >= FEWEST_OF_KIND and len(of_kind) > 1
+    }
+    return {one.number: usual.get(kinds[one.number].number, median) for one in lengths}
+
+
+def kinds_of_unlike_length(graph: DependencyGraph) -> list[tuple[str, int, int]]:
+    """Return the name, number and median iteration (ns) of the steps of each kind that recurs.
+
+    There are none where kinds are so alike in length that no step of one would be an outlier among those of another.
+    """
+    usual, kinds = usual_steps(graph), kinds_in_run(graph)
+    counts = Counter(kinds[one.number] for one in step_lengths(graph) if one.is_candidate)
+    median = {
+        kinds[one.number]: one.iteration_ns for one in usual.values() if counts[kinds[one.number]] >= FEWEST_OF_KIND
+    }
+    if max(median.values(), default=0) <= OUTLIER_FACTOR * min(median.values(), default=0):
+        return []
+    return [(kind.name, counts[kind], median[kind]) for kind in sorted(median)]
 
 
 def neighbouring_steps(graph: DependencyGraph, chosen: int | None, most: int) -> set[int]:
@@ -77,16 +113,16 @@ def _step_row(one: StepLength, path: CriticalPath, outlier: str | None) -> StepR
     return StepRow(one.number, *lengths, bound_by, path.coverage, outlier, path)
 
 
-def _outlier_texts(
-    graph: DependencyGraph, steps: Sequence[StepLength], median: StepLength, data_load: Sequence[str]
-) -> list[str | None]:
+def _outlier_texts(graph: DependencyGraph, steps: Sequence[StepLength], data_load: Sequence[str]) -> list[str | None]:
     """Say what each unusual step contains; nothing of the usual ones."""
-    found = [_unusual_without_path(graph, one, median) for one in steps]
-    longer = [at for at, one in enumerate(steps) if found[at] is None and _is_longer(graph, one, median)]
+    usual = usual_steps(graph)
+    found = [_unusual_without_path(graph, one, usual[one.number]) for one in steps]
+    longer = [at for at, one in enumerate(steps) if found[at] is None and _is_longer(graph, one, usual[one.number])]
     # The path of an iteration is as long as that, so the growth of its parts is all of the step's. A job has no other.
-    on_gpu = median.launches_work or len(graph.rank_graphs) > 1
     windows = []
     for at in longer:
+        median = usual[steps[at].number]
+        on_gpu = median.launches_work or len(graph.rank_graphs) > 1
         form = {"cpu_window": not on_gpu, "gpu_window": on_gpu and not _is_first(graph, steps[at])}
         windows += [step(number, **form) for number in (median.number, steps[at].number)]
     times = [_time_by_name(path) for path in critical_paths(graph, windows, data_load=data_load)]

@@ -33,7 +33,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import CPU_KINDS, RETURNS, Bools, BoundBy, EdgeKind, EventKind, Ids, Ints, Rule, kind_mask
-from hta_graph.paths.critical_path import critical_path
+from hta_graph.paths.critical_path import CriticalPath, critical_path, has_partial_rows
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import LATEST_NS, Window, resolved_window
 from hta_graph.what_if.modified_window import (
@@ -166,9 +166,9 @@ class Reliability:
 @memoized
 def reliability(base: ReplayGraph) -> Reliability:
     """Return how far predictions about a window can be trusted."""
-    fixed, missing = frozen_share(base) + earlier_share(base), _missing_rows(base)
-    if missing is not None:
-        return Reliability(fixed, missing=missing[0], missing_share=missing[1])
+    fixed = frozen_share(base) + earlier_share(base)
+    if (found := with_missing_rows(Reliability(fixed), base)).missing:
+        return found
     if fixed < DOUBTFUL_SHARE:
         return Reliability(fixed)
     path = recorded_path_totals(base)[0]
@@ -179,17 +179,28 @@ def reliability(base: ReplayGraph) -> Reliability:
     return Reliability(fixed, alone, differs / max(base.length_ns, 1))
 
 
+def with_missing_rows(found: Reliability, base: ReplayGraph) -> Reliability:
+    """Return the same with what the rows of the window do not show."""
+    missing = _missing_rows(base)
+    return found if missing is None else replace(found, missing=missing[0], missing_share=missing[1])
+
+
 def _missing_rows(base: ReplayGraph) -> tuple[Missing, float] | None:
-    """Return what the rows of a single rank's window do not show, and for which share of it; None if they show all."""
+    """Return what the rows of a window do not show, and for which share of it; None if they show all.
+
+    Of a job only the GPU of the rank that most of the path is on is asked: what does not start there delays it.
+    """
     graph, window, length_ns = base.graph, base.window, base.length_ns
-    if len(graph.rank_graphs) > 1 or not length_ns:
+    if not length_ns or has_partial_rows(graph):
         return None
     if graph.is_gpu.any():
-        idle_ns, late_ns = idle_with_launched_work(graph, window)
+        idle_ns, late_ns = idle_with_launched_work(critical_path(graph, resolved_window(window)))
         # What has no cause on the path is called unexplained, with its reason.
         known_ns = late_ns - recorded_path_totals(base)[0].by_bound_ns[BoundBy.UNEXPLAINED.label]
         is_most = late_ns > MISSING_SHARE * idle_ns and known_ns >= DOUBTFUL_SHARE * length_ns
         return ("not_started", late_ns / length_ns) if is_most else None
+    if len(graph.rank_graphs) > 1:
+        return None
     if graph.event_flags.enqueueing_call.any():
         return "gpu_not_recorded", 1.0
     silent_ns = _silent_ns(graph, window)
@@ -211,19 +222,24 @@ def _silent_ns(graph: DependencyGraph, window: Window) -> int:
     return silent_ns if silent_ns > max(works_ns, open_ns - works_ns) else 0
 
 
-def work_waits_most_of_idle(graph: DependencyGraph, window: Window) -> bool:
-    """Return whether launched work does not start for most of the time in which the GPU of a rank is idle."""
-    idle_ns, late_ns = idle_with_launched_work(graph, window)
+def work_waits_most_of_idle(path: CriticalPath) -> bool:
+    """Return whether launched work does not start for most of the time in which the GPU of a path's rank is idle."""
+    idle_ns, late_ns = idle_with_launched_work(path)
     return late_ns > MISSING_SHARE * idle_ns
 
 
-def idle_with_launched_work(graph: DependencyGraph, window: Window) -> tuple[int, int]:
-    """Return how long (ns) the GPU of a rank is idle, and for how much of that launched work does not start.
+def idle_with_launched_work(path: CriticalPath) -> tuple[int, int]:
+    """Return how long (ns) the GPU of the path's rank is idle, and for how much of that launched work does not start.
 
+    Of a job it is the rank that most of the path is on; there is no time where the path is on several.
     The call that launched what runs next returned more than 50 µs before, and the work before ended as long ago.
     """
-    start_ns, end_ns, events = window.start_ns, window.end_ns, graph.event_table
+    graph, start_ns, end_ns = path.graph, path.window.start_ns, path.window.end_ns
+    events, of_rank = graph.event_table, [*path.by_rank_ns.values()]
+    if 2 * max(of_rank) < path.length_ns:
+        return 0, 0
     rows = np.flatnonzero(graph.is_gpu & ~graph.event_flags.waits_on_device)
+    rows = rows[graph.rank_index_of(rows) == np.argmax(of_rank)]
     rows = rows[(events.end[rows] > start_ns) & (events.start[rows] < end_ns)]
     rows = rows[np.argsort(events.start[rows], kind="stable")]
     start, end = events.start[rows].clip(min=start_ns), events.end[rows].clip(max=end_ns)

@@ -107,6 +107,27 @@ def test_work_that_does_not_start_is_said_to_wait_for_what_the_trace_does_not_sh
     assert "another process in turn, or the work may wait for other ranks" in verdict_sentences(path)[1]
 
 
+def test_a_rank_of_a_job_whose_work_does_not_start_saves_nothing_in_the_job_either(tmp_path: Path) -> None:
+    """What is unknown of the rank that the path is on is unknown of the job."""
+    job = hg.read_job([in_slices(30, 2_400).write(tmp_path / "rank0.json"), in_time().write(tmp_path / "rank1.json")])
+    path = hg.critical_path(job, hg.whole())
+    (bound,) = (one for one in replayed_verdict(PathFacts(path)) if one.rule == "bound_by")
+    assert bound.text.startswith("whole trace: bound by launched work on rank 0 that does not start for ")
+    assert not [one for one in replayed_advice(PathFacts(path)) if one.saves_ns is not None]
+    found = what_if(job, hg.whole())
+    assert found.reliability.missing == "not_started"
+    assert "savings are unknown" in str(what_if_lines(found)[0])
+
+
+def test_a_job_whose_path_is_on_a_rank_that_starts_in_time_is_trusted(tmp_path: Path) -> None:
+    job = hg.read_job([in_slices(2, 2_400).write(tmp_path / "rank0.json"), in_time().write(tmp_path / "rank1.json")])
+    path = hg.critical_path(job, hg.whole())
+    assert path.by_rank_ns[1] > path.by_rank_ns[0]
+    assert what_if(job, hg.whole()).reliability.missing is None
+    (bound,) = (one for one in replayed_verdict(PathFacts(path)) if one.rule == "bound_by")
+    assert "does not start" not in bound.text
+
+
 # -- the largest claim, advice included --------------------------------------------------------------------------------
 
 
