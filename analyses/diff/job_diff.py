@@ -18,7 +18,7 @@ from analyses.diff.environment import caveats, environment, environment_lines
 from analyses.diff.job_side import CAUSE_KEYS, GROUP_KEYS, STEPS_LISTED, JobRows, JobSide
 from analyses.diff.length_comparison import AllSteps, Comparison, compare_lengths, last_levels, repetition_noise
 from analyses.diff.merge_tables import SIDES, SideRows, merge_medians
-from analyses.diff.run_diff import TIMES, answer_of_comparison, collective_lines, comparison_keys
+from analyses.diff.run_diff import TIMES, answer_of_comparison, comparison_keys, work_lines
 from analyses.diff.sides import Side
 from analyses.diff.step_kinds import kinds_by_number, kinds_of_steps
 from analyses.display.dataframe_text import RANKS_LISTED
@@ -391,7 +391,7 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
     limits = job_caveats(*sides, caveats(ranks.control.scope, ranks.test.scope, of_ranks))
     conclusion = job_conclusion(found, tables, limits, ranks.control.graph.rank)
     if not is_same_recording(found):
-        conclusion += collective_lines(ranks, of_one_rank.tables["kernels_in_order"])
+        conclusion += work_lines(ranks, of_one_rank.tables["kernels_in_order"])
     is_same = is_same_recording(found)
     verdicts = [] if is_same else _verdict_lines(found)
     # Noise of few steps hides what the verdict on the test finds in them.

@@ -95,39 +95,48 @@ def kernel_changes(control: Scope, test: Scope) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class CollectiveChanges:
-    """How many collectives of each name moved, are new and are gone, and from where to where the first one moved."""
+class WorkChanges:
+    """How many pieces of work of each name moved, are new and are gone, and from where to where the first one moved."""
 
     moved: Mapping[str, int]
     new: Mapping[str, int]
     gone: Mapping[str, int]
     places: tuple[str, str] = ("", "")
 
+    def __bool__(self) -> bool:
+        """Return whether anything changed."""
+        return bool(self.moved or self.new or self.gone)
 
-def collective_changes(control: Scope, test: Scope, changes: pd.DataFrame) -> CollectiveChanges:
-    """Return what changed among the collectives of two windows.
+
+def work_changes(control: Scope, test: Scope, changes: pd.DataFrame) -> tuple[WorkChanges, WorkChanges]:
+    """Return what changed among the collectives of two windows, and among their other GPU work.
 
     Args:
         control: the window to compare with.
         test: the window that changed.
         changes: all changes in order, as :func:`kernel_changes` lists them.
     """
-    before, after = (Counter(_collective_names(scope)) for scope in (control, test))
+    counts = [_counts_by_name(scope) for scope in (control, test)]
     names = changes["kernels"].str.replace(STREAM_CHANGE, "", regex=True)
-    moved = changes.assign(kernels=names)[(changes["change"] == "moved") & names.isin(set(before))]
-    places = moved["call_path"].iloc[0].partition(" ⇒ ")[::2] if len(moved) else ("", "")
-    counts: Counter[str] = Counter()
-    for name, times in zip(moved["kernels"], moved["times"].tolist(), strict=True):
-        counts[str(name)] += times
-    return CollectiveChanges(counts, after - before, before - after, places)
+    moved = changes.assign(kernels=names)[changes["change"] == "moved"]
+    found = []
+    for before, after in zip(*counts, strict=True):
+        own = moved[moved["kernels"].isin(set(before))]
+        places = own["call_path"].iloc[0].partition(" ⇒ ")[::2] if len(own) else ("", "")
+        times: Counter[str] = Counter()
+        for name, count in zip(own["kernels"], own["times"].tolist(), strict=True):
+            times[str(name)] += count
+        found.append(WorkChanges(times, after - before, before - after, places))
+    return found[0], found[1]
 
 
-def _collective_names(scope: Scope) -> list[str]:
-    """Return the names of a window's communication kernels, without a GPU those of the calls of its collectives."""
+def _counts_by_name(scope: Scope) -> tuple[Counter[str], Counter[str]]:
+    """Count a window's communication kernels by name, and its other GPU work; without any the calls of collectives."""
     work = EnqueuedWork.with_host_collectives(scope, CallPaths())
     graph = scope.graph
     tells = graph.event_flags.communicates[work.row] if len(scope.work) else np.ones(len(work.row), np.bool_)
-    return [graph.name_of(row) for row in work.row[tells].tolist()]
+    collectives, others = (Counter(graph.name_of(row) for row in work.row[own].tolist()) for own in (tells, ~tells))
+    return collectives, others
 
 
 def _path_label(paths: CallPaths, before: int, after: int) -> str:

@@ -29,7 +29,7 @@ from analyses.diff.conclusion import (
     without_difference,
 )
 from analyses.diff.environment import caveats, environment, environment_lines
-from analyses.diff.kernels_in_order import collective_changes, kernel_changes
+from analyses.diff.kernels_in_order import kernel_changes, work_changes
 from analyses.diff.length_comparison import Comparison, compare
 from analyses.diff.sides import Lengths, Side, side_of_path, side_of_window, sides_of_steps
 from analyses.diff.step_change import KindChange
@@ -114,7 +114,7 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
         together=path_event_diff(found, shared) if shared else by_name,
         labels=labels,
     )
-    conclusion += collective_lines(found, tables["kernels_in_order"])
+    conclusion += work_lines(found, tables["kernels_in_order"])
     more = {"steps": step_table(found), "environment": around}
     tables |= {name: frame for name, frame in more.items() if len(frame)}
     is_same = is_same_recording(found)
@@ -141,14 +141,16 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
     )
 
 
-def collective_lines(found: Comparison[Side], changes: pd.DataFrame) -> list[str]:
-    """Report which collectives of the compared windows moved, are new or are gone."""
+def work_lines(found: Comparison[Side], changes: pd.DataFrame) -> list[str]:
+    """Report which collectives and kernels of the compared windows moved, are new or are gone."""
     if is_same_recording(found) or found.refused:
         return []
-    changed = collective_changes(found.control.scope, found.test.scope, changes)
-    if not (changed.moved or changed.new or changed.gone):
-        return []
-    return [messages.collectives_changed(changed.moved, changed.new, changed.gone, changed.places)]
+    changed = work_changes(found.control.scope, found.test.scope, changes)
+    return [
+        messages.work_changed(what, own.moved, own.new, own.gone, own.places)
+        for what, own in zip(messages.KINDS_OF_WORK, changed, strict=True)
+        if own
+    ]
 
 
 ONLY_WITH_ALL = ("critical_path_by_name", "gpu_time_by_call_path", "kernels_in_order", "by_name")

@@ -304,22 +304,25 @@ def kinds_of_one_side(side: str, kinds: Mapping[str, int]) -> str:
     return f"{_side(side)}: {listed} {have} left out of the comparison."
 
 
-def collectives_changed(
-    moved: Mapping[str, int], new: Mapping[str, int], gone: Mapping[str, int], places: tuple[str, str]
-) -> str:
-    """Count the collectives that moved, are new or are gone, with the first of each; ``places`` are that one's.
+KINDS_OF_WORK = ("Collectives", "Kernels")
 
-    >>> collectives_changed({"all_reduce": 2}, {}, {"broadcast": 1}, ("optimizer / step", "backward"))
+
+def work_changed(
+    what: str, moved: Mapping[str, int], new: Mapping[str, int], gone: Mapping[str, int], places: tuple[str, str]
+) -> str:
+    """Count the collectives or kernels that moved, are new or are gone, with the first of each and its places.
+
+    >>> work_changed("Collectives", {"all_reduce": 2}, {}, {"broadcast": 1}, ("optimizer / step", "backward"))
     'Collectives: 2 moved (all_reduce, from optimizer to backward); 1 gone (broadcast).'
     """
     said = []
     for count, word in ((moved, "moved"), (new, "new"), (gone, "gone")):
         if count:
-            name = clipped(next(iter(count)), LONGEST_NAME)
+            name = clipped(short_name(next(iter(count))), LONGEST_NAME)
             outer = [clipped(path.split(" / ")[0], LONGEST_NAME) for path in places]
             where = f", from {outer[0]} to {outer[1]}" if word == "moved" and outer[1] and outer[0] != outer[1] else ""
             said.append(f"{sum(count.values()):,} {word} ({name}{where})")
-    return f"Collectives: {'; '.join(said)}."
+    return f"{what}: {'; '.join(said)}."
 
 
 PAIRS_LISTED = 6

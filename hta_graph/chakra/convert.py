@@ -50,6 +50,8 @@ from hta_graph.chakra.rank_workload import RankInput, RankWorkload, ScheduledRan
 from hta_graph.errors import HtaGraphError, Remedy, TraceError
 from hta_graph.multi_rank.matching.job_clocks import JobClocks
 from hta_graph.multi_rank.matching.match_ranks import missing_ranks
+from hta_graph.multi_rank.matching.read_communications import read_communications
+from hta_graph.multi_rank.matching.worker_groups import with_worker_groups
 from hta_graph.progress import begin_stage
 from hta_graph.storage.location import Location, resolve_location
 from hta_graph.storage.output_paths import check_new_folder
@@ -185,7 +187,8 @@ def convert(inputs: Iterable[RankInput], target: str | Location, options: Conver
     ranks = [item.rank for item in listed]
     if not ranks or len(set(ranks)) < len(ranks):
         raise ConversionError("pass each rank once" if ranks else "pass at least one rank")
-    works = [RankWorkload(item, ranks) for item in listed]
+    members = with_worker_groups({item.rank: read_communications(item.graph) for item in listed})
+    works = [RankWorkload(item, members[item.rank], ranks) for item in listed]
     workload = _Workload(works, options)
     copies = {
         workload.name(rank): (workload.name(ranks[0]), workload.copied_metadata(rank)) for rank in workload.copied

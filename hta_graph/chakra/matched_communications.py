@@ -19,7 +19,7 @@ import numpy as np
 from hta_graph.chakra.communications import Communication, Group, GroupChannel, WorkloadCommunications
 from hta_graph.chakra.topological_order import topological_order
 from hta_graph.model import Ints
-from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
+from hta_graph.multi_rank.matching.collectives import Collectives, match_grouped_collectives
 from hta_graph.multi_rank.matching.communications import (
     ALL_RANKS,
     NO_RANK,
@@ -62,10 +62,10 @@ def matched_communications(
 
     Args:
         found: what is known of each rank's communications.
-        members: the same as the job's matcher looks at them.
+        members: the same as the job's matcher looks at them, with the groups that all ranks together show.
         as_recorded: whether to keep what is unknown.
     """
-    matched = match_collectives(members)
+    matched = match_grouped_collectives(members)
     known = {rank: {item.event: item for item in own.known} for rank, own in found.items()}
     unknown = {rank: {row for row, _ in own.unknown} for rank, own in found.items()}
     on_cpu = {rank: set(own.row[~own.on_gpu].tolist()) for rank, own in members.items()}

@@ -30,7 +30,6 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ids
 from hta_graph.multi_rank.join_ranks import with_host_communications
 from hta_graph.multi_rank.matching.communications import RankCommunications
-from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.text.sanitize import encodable_path
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.profiler_names import MESSAGE_ROWS
@@ -59,8 +58,17 @@ class RankInput:
 class RankWorkload:
     """A rank's nodes and its communications."""
 
-    def __init__(self, rank_input: RankInput, world: Sequence[int]) -> None:
+    def __init__(self, rank_input: RankInput, members: RankCommunications, world: Sequence[int]) -> None:
+        """Prepare a rank.
+
+        Args:
+            rank_input: its graph, and what a host trace adds.
+            members: what it did with others, as the job's matcher looks at it; groups of the CPU are those that all
+                ranks together show.
+            world: all ranks of the job.
+        """
         self.rank, self._recorded_graph, self._tensors = rank_input.rank, rank_input.graph, rank_input.tensors
+        self.members = members
         self.graph = graph = rank_input.graph
         self.communications = gpu_communications(graph, world, rank_input.details)
         self.on_cpu = np.zeros(len(graph.event_table), np.bool_)
@@ -100,11 +108,6 @@ class RankWorkload:
         start = nodes.start.copy()
         start[messages] = [arrival[row] for row in nodes.row[messages].tolist()]
         return replace(nodes, start=start)
-
-    @property
-    def members(self) -> RankCommunications:
-        """What the rank did with others, as the job's matcher looks at it."""
-        return read_communications(self._recorded_graph)
 
     @property
     def begin(self) -> int:

@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analyses.diff.kernels_in_order import collective_changes, kernel_changes
+import hta_graph as hg
+from analyses.diff.kernels_in_order import kernel_changes, work_changes
+from analyses.diff.run_diff import answer_of_comparison, between_runs
 from analyses.scope import Scope, whole
 from hta_graph.alignment.sequence_alignment import align
 from hta_graph.attribution.call_paths import CallPaths
@@ -82,13 +84,58 @@ def test_collectives_that_moved_are_new_or_are_gone(tmp_path: Path) -> None:
             trace.op(operator, 10 * at + 1, 10 * at + 8)
         (tmp_path / name).mkdir()
         scopes.append(whole(0, trace.graph(tmp_path / name)))
-    found = collective_changes(*scopes, kernel_changes(*scopes))
+    found, others = work_changes(*scopes, kernel_changes(*scopes))
+    assert not others
     assert (found.moved, found.new, found.gone) == (
         {"c10d::allreduce_": 1},
         {"c10d::barrier": 1},
         {"c10d::broadcast_": 1},
     )
     assert found.places == ("optimizer / c10d::allreduce_", "backward / c10d::allreduce_")
+
+
+FORWARD, REDUCE, BACKWARD, STEP = ("forward", "mm"), ("backward", "nccl"), ("backward", "mm"), ("optimizer", "adam")
+REDUCE_KERNEL = "ncclDevKernel_AllReduce_Sum_f32(ncclDevKernelArgsStorage<4096ul>)"
+
+
+def program(folder: Path, work: list[tuple[str, str]]) -> hg.DependencyGraph:
+    """Record four steps of these kernels, each in an annotation."""
+    trace, at, number = TraceBuilder(), 0.0, 0
+    for step in (1, 2, 3, 4):
+        begin = at
+        for around, kernel in work:
+            number += 1
+            trace.annotation(around, at, at + 8)
+            trace.op(kernel, at + 1, at + 6)
+            name = REDUCE_KERNEL if kernel == "nccl" else kernel
+            trace.launch(name, (at + 2, at + 3), (at + 4, at + 24), number)
+            at += 30
+        trace.annotation(f"ProfilerStep#{step}", begin - 0.5, at - 0.5)
+    folder.mkdir()
+    return trace.graph(folder)
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (
+            [FORWARD, BACKWARD, STEP, ("optimizer", "nccl")],
+            "Collectives: 1 moved (AllReduce_Sum_f32, from backward to optimizer).",
+        ),
+        ([("forward", "adam"), FORWARD, REDUCE, BACKWARD], "Kernels: 1 moved (adam, from optimizer to forward)."),
+        deep([FORWARD, ("forward", "gelu"), REDUCE, BACKWARD, STEP], "Kernels: 1 new (gelu)."),
+        deep([FORWARD, REDUCE, STEP], "Kernels: 1 gone (mm)."),
+        deep([FORWARD, REDUCE, REDUCE, BACKWARD, STEP], "Collectives: 1 new (AllReduce_Sum_f32)."),
+        deep([FORWARD, BACKWARD, STEP], "Collectives: 1 gone (AllReduce_Sum_f32)."),
+        deep([FORWARD, REDUCE, ("backward", "fused"), STEP], "Kernels: 1 new (fused); 1 gone (mm)."),
+    ],
+)
+def test_work_that_moved_is_new_or_is_gone_is_told_as_such(
+    tmp_path: Path, after: list[tuple[str, str]], told: str
+) -> None:
+    graphs = program(tmp_path / "control", [FORWARD, REDUCE, BACKWARD, STEP]), program(tmp_path / "test", after)
+    said = answer_of_comparison(between_runs(*graphs)).conclusion
+    assert [line for line in said if line.startswith(("Collectives", "Kernels"))] == [told]
 
 
 def test_numbers_of_iterations_do_not_part_call_paths(tmp_path: Path) -> None:
