@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from analyses.display.sentence_format import brief_duration
 from analyses.messages import scope as messages
 from hta_graph.arrays import freeze
 from hta_graph.errors import QueryError
@@ -102,20 +103,17 @@ class Scope:
 def naming_window(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:
     """Put the window and its length in front of a headline, where all scopes have the same one.
 
-    The whole trace is what its critical path takes: where the GPU's activities span less of it, that is said.
+    The whole trace is what its critical path takes: where the GPU's activities span less of it, by the digits that are
+    printed, that is said.
     """
     labels, lengths = {scope.label for scope in scopes}, {scope.window_ns for scope in scopes}
     if not said or len(labels) != 1 or not any(lengths):
         return list(said)
     (label,), is_most = labels, len(lengths) > 1
     whole_ns = max(scope.whole_ns for scope in scopes)
-    if whole_ns - max(lengths) > SPAN_SHARE * whole_ns:
+    if brief_duration(whole_ns) != brief_duration(max(lengths)):
         return [messages.of_span(max(lengths), whole_ns, said[0], is_most=is_most), *said[1:]]
     return [messages.of_window(label, max(lengths), said[0], is_most=is_most), *said[1:]]
-
-
-SPAN_SHARE = 0.05
-"""From this share of a whole trace on that is before the first or behind the last GPU activity, headlines report it."""
 
 
 MOSTLY_IDLE = 0.5
