@@ -78,7 +78,7 @@ def allowed_ns(bounds: Bounds, cause: str) -> int:
         # Between launches and in launches is all the time there is, so that what the GPU does alone bounds both.
         HOST_WORK: lambda: bounds.not_computing_ns if bounds.has_gpu_rows else bounds.host_ns,
         BoundBy.DATA_LOADING.label: lambda: bounds.host_ns,
-        BoundBy.GPU_COMMUNICATION_BOUND.label: lambda: bounds.communication_ns,
+        BoundBy.GPU_COMMUNICATION_BOUND.label: lambda: bounds.no_communication_ns,
         GLOO: lambda: bounds.communication_ns,
         BoundBy.GPU_MEMORY_BOUND.label: lambda: bounds.copies_ns,
         BoundBy.GPU_COMPUTE_BOUND.label: lambda: bounds.length_ns,
