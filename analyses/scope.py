@@ -18,6 +18,7 @@ from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.paths.windows import WHOLE_TRACE, Window, WindowQuery, resolved_window, step
 from hta_graph.paths.windows import whole as whole_trace
+from hta_graph.what_if.reliability import work_waits_most_of_idle
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ class Scope:
             return self.window_ns
         found = whole_trace()(self.graph)
         return found.end_ns - found.start_ns
+
+    @property
+    def work_does_not_start(self) -> bool:
+        """Whether launched work does not start for most of the time in which the GPU is idle."""
+        return work_waits_most_of_idle(self.graph, self.start_ns, self.end_ns)
 
     def __getitem__(self, place: object) -> NoReturn:
         """Explain to a caller of an analysis of several scopes how to pass one."""

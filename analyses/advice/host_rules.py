@@ -270,7 +270,8 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     if not facts.is_notable(host_ns, LAUNCHING_SHARE) or not facts.is_notable(saved) or may_be_polling(facts):
         return None
     # A GPU that does not start what it was given is not waiting for the host: others may have it meanwhile.
-    if len(graph.rank_graphs) == 1 and work_waits_most_of_idle(graph, facts.path.window):
+    window = facts.path.window
+    if len(graph.rank_graphs) == 1 and work_waits_most_of_idle(graph, window.start_ns, window.end_ns):
         return None
     own = facts.work.take(facts.work.call >= 0)
     when, events = facts.intervals_of(on_host), graph.event_table

@@ -177,7 +177,7 @@ def _missing_rows(base: ReplayGraph) -> tuple[Missing, float] | None:
     if len(graph.rank_graphs) > 1 or not length_ns:
         return None
     if graph.is_gpu.any():
-        idle_ns, late_ns = idle_with_launched_work(graph, window)
+        idle_ns, late_ns = idle_with_launched_work(graph, window.start_ns, window.end_ns)
         # What has no cause on the path is called unexplained, with its reason.
         known_ns = late_ns - recorded_path_totals(base)[0].by_bound_ns[BoundBy.UNEXPLAINED.label]
         is_most = late_ns > MISSING_SHARE * idle_ns and known_ns >= DOUBTFUL_SHARE * length_ns
@@ -203,18 +203,18 @@ def _silent_ns(graph: DependencyGraph, window: Window) -> int:
     return silent_ns if silent_ns > max(works_ns, open_ns - works_ns) else 0
 
 
-def work_waits_most_of_idle(graph: DependencyGraph, window: Window) -> bool:
+def work_waits_most_of_idle(graph: DependencyGraph, start_ns: int, end_ns: int) -> bool:
     """Return whether launched work does not start for most of the time in which the GPU of a rank is idle."""
-    idle_ns, late_ns = idle_with_launched_work(graph, window)
+    idle_ns, late_ns = idle_with_launched_work(graph, start_ns, end_ns)
     return late_ns > MISSING_SHARE * idle_ns
 
 
-def idle_with_launched_work(graph: DependencyGraph, window: Window) -> tuple[int, int]:
-    """Return how long (ns) the GPU of a rank is idle, and for how much of that launched work does not start.
+def idle_with_launched_work(graph: DependencyGraph, start_ns: int, end_ns: int) -> tuple[int, int]:
+    """Return how long (ns) the GPU of a rank is idle in [start, end), and for how much launched work does not start.
 
     The call that launched what runs next returned more than 50 µs before, and the work before ended as long ago.
     """
-    start_ns, end_ns, events = window.start_ns, window.end_ns, graph.event_table
+    events = graph.event_table
     rows = np.flatnonzero(graph.is_gpu & ~graph.event_flags.waits_on_device)
     rows = rows[(events.end[rows] > start_ns) & (events.start[rows] < end_ns)]
     rows = rows[np.argsort(events.start[rows], kind="stable")]
