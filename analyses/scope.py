@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from analyses.display.sentence_format import brief_duration
 from analyses.messages import scope as messages
 from hta_graph.arrays import freeze
 from hta_graph.errors import QueryError
@@ -17,6 +18,7 @@ from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.paths.windows import WHOLE_TRACE, Window, WindowQuery, resolved_window, step
 from hta_graph.paths.windows import whole as whole_trace
+from hta_graph.what_if.reliability import work_waits_most_of_idle
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ class Scope:
             return self.window_ns
         found = whole_trace()(self.graph)
         return found.end_ns - found.start_ns
+
+    @property
+    def work_does_not_start(self) -> bool:
+        """Whether launched work does not start for most of the time in which the GPU is idle."""
+        return work_waits_most_of_idle(self.graph, self.start_ns, self.end_ns)
 
     def __getitem__(self, place: object) -> NoReturn:
         """Explain to a caller of an analysis of several scopes how to pass one."""
@@ -102,20 +109,17 @@ class Scope:
 def naming_window(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:
     """Put the window and its length in front of a headline, where all scopes have the same one.
 
-    The whole trace is what its critical path takes: where the GPU's activities span less of it, that is said.
+    The whole trace is what its critical path takes: where the GPU's activities span less of it, by the digits that are
+    printed, that is said.
     """
     labels, lengths = {scope.label for scope in scopes}, {scope.window_ns for scope in scopes}
     if not said or len(labels) != 1 or not any(lengths):
         return list(said)
     (label,), is_most = labels, len(lengths) > 1
     whole_ns = max(scope.whole_ns for scope in scopes)
-    if whole_ns - max(lengths) > SPAN_SHARE * whole_ns:
+    if brief_duration(whole_ns) != brief_duration(max(lengths)):
         return [messages.of_span(max(lengths), whole_ns, said[0], is_most=is_most), *said[1:]]
     return [messages.of_window(label, max(lengths), said[0], is_most=is_most), *said[1:]]
-
-
-SPAN_SHARE = 0.05
-"""From this share of a whole trace on that is before the first or behind the last GPU activity, headlines report it."""
 
 
 MOSTLY_IDLE = 0.5

@@ -70,8 +70,8 @@ class Bounds:
 
     Times of the window: ``gpu_idle_ns``, ``not_computing_ns``, ``between_launches_ns``, ``pauses_ns``,
     ``launching_ns``. Bounds of claims, by what changes: ``host_ns`` (anything the host does), ``running_ahead_ns`` (no
-    waits), ``faster_launches_ns``, ``shorter_pauses_ns``, ``communication_ns``, ``overlap_ns``,
-    ``copies_ns``,
+    waits), ``faster_launches_ns``, ``shorter_pauses_ns``, ``communication_ns``, ``no_communication_ns``,
+    ``overlap_ns``, ``copies_ns``,
     :meth:`data_loading_ns`, :meth:`of_host_rows`, :meth:`of_work`, :meth:`of_rank`, :meth:`of_draft`. Every bound is at
     most ``length_ns``.
     """
@@ -81,11 +81,13 @@ class Bounds:
     end_ns: int
     host_start_ns: int
     """From when on what the host does is the window's: of an iteration since its step begins, as the host is ahead."""
+    is_iteration: bool = False
 
     @classmethod
     def of(cls, graph: DependencyGraph, window: Window) -> Bounds:
         """Return the bounds of a window."""
-        return cls(graph, window.start_ns, window.end_ns, min(window.start_ns, window.cpu_span[0]))
+        begins, is_iteration = min(window.start_ns, window.cpu_span[0]), window.form == "gpu" or window.is_iteration
+        return cls(graph, window.start_ns, window.end_ns, begins, is_iteration)
 
     @property
     def length_ns(self) -> int:
@@ -179,12 +181,17 @@ class Bounds:
         stream 7                     [gemm ]                          [gemm ]
         stream 20  [all-reduce =====]                               [all-reduce =====]
         """
-        return min(self.not_computing_ns, self.between_launches_ns)
+        return min(self.not_computing_ns, self.between_launches_ns + self.lock_waits_ns)
 
     @property
     def running_ahead_ns(self) -> int:
         """What the host saves at most by not waiting: its own work, and the copies that it waited for."""
-        return min(self.not_computing_ns, self.between_launches_ns + self.copies_ns)
+        return min(self.not_computing_ns, self.between_launches_ns + self.copies_ns + self.lock_waits_ns)
+
+    @property
+    def no_communication_ns(self) -> int:
+        """What communication saves at most that takes no time: calls then come at other times, too."""
+        return min(self.communication_ns + self.lock_waits_ns * (self.communication_ns > 0), self.length_ns)
 
     @property
     def faster_launches_ns(self) -> int:
@@ -238,10 +245,21 @@ class Bounds:
     def of_host_rows(self, rows: Bools, share: float = 1.0) -> int:
         """Return what some rows of threads save at most if they take less time, by this share of it.
 
-        Driver calls then come at other times, and none may wait for another thread's.
+        Driver calls then come at other times, and none may wait for another thread's. Of earlier iterations what the
+        GPU's work hid counts, too: it made the host of this one late, and did not move where this one begins.
         """
-        shorter_ns = ceil(self._time_of_rows(rows) * share)
+        shorter_ns = ceil((self._time_of_rows(rows) + self._hidden_before(rows)) * share)
         return min(self.not_computing_ns, shorter_ns + self.lock_waits_ns * (shorter_ns > 0))
+
+    def _hidden_before(self, rows: Bools) -> int:
+        """Return how long (ns) some rows of threads ran before an iteration's step while the GPU worked."""
+        events = self.graph.event_table
+        earlier = rows & (events.start < self.host_start_ns)
+        if not self.is_iteration or not earlier.any():
+            return 0
+        own = union(events.start[earlier], events.end[earlier].clip(max=self.host_start_ns))
+        busy = activities(self.graph).busy()
+        return int((busy.covered_until(own.end) - busy.covered_until(own.start)).sum())
 
     def of_work(self, rows: Ids | Ints, share: Floats | float = 1.0) -> int:
         """Return what faster GPU activities save at most: their time that other work of their kind does not overlap.

@@ -42,6 +42,7 @@ from tests.simulator.program import (
     Statement,
     Stream,
     SyncDevice,
+    SyncEvent,
     SyncStream,
     ThreadProgram,
     Wait,
@@ -78,6 +79,15 @@ def load_nothing(statement: Statement, around: tuple[str, ...]) -> Statement | N
     return None if isinstance(statement, Gap) and LOADER in around else statement
 
 
+def wait_for_nothing(statement: Statement, _around: tuple[str, ...]) -> Statement | None:
+    """Let calls that wait for the GPU, and copies that block, return at once; the copies stay."""
+    if isinstance(statement, SyncStream | SyncDevice | SyncEvent):
+        return Gap(statement.call_ns)
+    if isinstance(statement, Copy) and statement.holds_the_caller:
+        return replace(statement, host="pinned", blocking=False)
+    return statement
+
+
 def communicate_at_once(statement: Statement, _around: tuple[str, ...]) -> Statement | None:
     """Let collectives take next to no time."""
     is_collective = isinstance(statement, Launch) and statement.name in (ALL_REDUCE, DISPATCH)
@@ -106,6 +116,7 @@ BESIDE = ("watchdog", "pin_memory")
 
 CHANGES: dict[str, Change] = {
     "values_read": read_nothing,
+    "waits_of_all_kinds": wait_for_nothing,
     "data_loading_exposed": load_nothing,
     "exposed_communication": communicate_at_once,
     "launch_bound": launch_at_once,

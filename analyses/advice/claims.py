@@ -153,7 +153,7 @@ BOUNDS: Mapping[str, Bound] = {
     "explicit_synchronisation": lambda facts, _: facts.priced.running_ahead_ns,
     "waits_of_all_kinds": lambda facts, _: facts.priced.running_ahead_ns,
     "data_loading_exposed": lambda facts, _: facts.priced.data_loading_ns(facts.path.data_load),
-    "exposed_communication": lambda facts, _: facts.priced.communication_ns,
+    "exposed_communication": lambda facts, _: facts.priced.no_communication_ns,
     "serial_communication": lambda facts, _: facts.priced.overlap_ns,
     "unbucketed_collectives": _of_unbucketed,
     "gloo_communication": lambda facts, _: facts.priced.communication_ns,

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from analyses.advice.facts import NOTABLE_SHARE, PathFacts, PathFinding
-from analyses.advice.host_rules import may_be_polling
+from analyses.advice.host_rules import host_may_poll, may_be_polling
 from analyses.display.labels import short_labels
 from analyses.display.sentence_format import headline_name
 from analyses.messages import advice, verdict
@@ -78,7 +78,7 @@ def allowed_ns(bounds: Bounds, cause: str) -> int:
         # Between launches and in launches is all the time there is, so that what the GPU does alone bounds both.
         HOST_WORK: lambda: bounds.not_computing_ns if bounds.has_gpu_rows else bounds.host_ns,
         BoundBy.DATA_LOADING.label: lambda: bounds.host_ns,
-        BoundBy.GPU_COMMUNICATION_BOUND.label: lambda: bounds.communication_ns,
+        BoundBy.GPU_COMMUNICATION_BOUND.label: lambda: bounds.no_communication_ns,
         GLOO: lambda: bounds.communication_ns,
         BoundBy.GPU_MEMORY_BOUND.label: lambda: bounds.copies_ns,
         BoundBy.GPU_COMPUTE_BOUND.label: lambda: bounds.length_ns,
@@ -399,9 +399,15 @@ def _headline(facts: PathFacts, gains: Gains | None, cause: str, gain: str) -> s
 
 
 def _gpu_may_be_polled_for(facts: PathFacts, gains: Gains, cause: str) -> bool:
-    """Return whether the host may poll for a GPU that works for longer than the path is on the host."""
-    polls = cause == HOST_WORK and may_be_polling(facts)
-    return polls and facts.busy.total > gains.time_on_path(HOST_WORK)
+    """Return whether the host may poll for a GPU that works for longer than the path is on the host.
+
+    Or for longer than it would be if the silences that the GPU covers were the GPU's time.
+    """
+    polls = host_may_poll(facts) if cause == HOST_WORK else None
+    if polls is None:
+        return False
+    host_ns, covered_ns = gains.time_on_path(HOST_WORK), polls.evidence["covered_silence_ns"]
+    return facts.busy.total > host_ns or covered_ns > host_ns - covered_ns
 
 
 NEARLY_AS_LONG = 0.8

@@ -33,7 +33,7 @@ from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.intervals import Intervals
 from hta_graph.paths.window_ends import step_work_ends
 from hta_graph.trace.profiler_names import CAPTURE_CALL, COMPILED_CODE
-from hta_graph.what_if.reliability import work_waits_most_of_idle
+from hta_graph.what_if.reliability import path_waits_on_launched_work
 
 SHORTEST_SILENCE_NS = 100_000
 """Python between two operators of a loop takes less, mostly 2 to 50 µs."""
@@ -271,7 +271,7 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     if not facts.is_notable(host_ns, LAUNCHING_SHARE) or not facts.is_notable(saved) or may_be_polling(facts):
         return None
     # A GPU that does not start what it was given is not waiting for the host: others may have it meanwhile.
-    if not has_partial_rows(graph) and work_waits_most_of_idle(facts.path):
+    if not has_partial_rows(graph) and path_waits_on_launched_work(facts.path):
         return None
     own = facts.work.take(facts.work.call >= 0)
     when, events = facts.intervals_of(on_host), graph.event_table

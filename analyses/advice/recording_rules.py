@@ -100,3 +100,9 @@ def start_up_recorded(facts: PathFacts) -> PathFinding | None:
     }  # fmt: skip
     said = advice.start_up_recorded(facts.timed(time_ns), largest[0][0], largest[0][1])
     return PathFinding.of_advice(said, evidence, "medium")
+
+
+def mostly_start_up_ns(finding: PathFinding, length_ns: int) -> int:
+    """Return the time (ns) of :func:`start_up_recorded` where that is most of a window: then nothing else matters."""
+    time_ns = int(finding.evidence["time_ns"])
+    return time_ns if 2 * time_ns >= length_ns else 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.recording_rules import mostly_start_up_ns
 from analyses.advice.rules import advice_of, verdict_of
 from analyses.display.labels import short_labels
 from analyses.display.sentence_format import as_sentence, quoted, window_name
@@ -109,8 +110,7 @@ def replayed_advice(facts: PathFacts) -> list[PathFinding]:
 
 
 def _is_mostly_start_up(facts: PathFacts, finding: PathFinding) -> bool:
-    """Return whether a finding says that most of a window happens once: then nothing else matters before."""
-    return finding.rule == "start_up_recorded" and 2 * finding.evidence["time_ns"] >= facts.length_ns
+    return finding.rule == "start_up_recorded" and mostly_start_up_ns(finding, facts.length_ns) > 0
 
 
 def verdict_document(

@@ -101,6 +101,9 @@ CAUSE: Mapping[str, str] = {
 }
 """What each cause of an idle GPU or stream means."""
 
+NOT_STARTED = "launched work that does not start"
+"""What an idle GPU waits for whose work was launched long before: no launch is in progress."""
+
 REASON: Mapping[str, str] = {
     "before_recording": "probably waited for work that was enqueued before the recording started",
     "missing_graph_node": "a CUDA graph node that no replay recorded",

@@ -124,6 +124,11 @@ def also(group: str, said: str) -> str:
     return f"Largest saving {group}: {said}."
 
 
+def start_up(window: str, saved: str) -> str:
+    """Say that most of a window happens once: the headline; a later recording does not hold it."""
+    return f"{window}: one-time start-up takes {saved}; record later to see what else can be saved"
+
+
 AMONG_ITEMS = "among operators, kernels, modules, frames, collectives and ranks"
 AMONG_OTHERS = "except communication"
 AMONG_CLASSES = "among classes"

@@ -29,7 +29,7 @@ def on_cpu(cpu_ns: int) -> str:
 
 def part_of_trace(label: str, length_ns: int, *, is_whole: bool, has_gpu: bool) -> str:
     """Name a window without a name of its own, or the whole trace."""
-    extent = ", from the first event to the end of the last work" if is_whole else ""
+    extent = ", from the first operator, call or GPU activity to the end of the last work" if is_whole else ""
     return f"{label}: {duration_text(length_ns)}{extent}{'' if has_gpu else f'; {NO_GPU}'}"
 
 

@@ -17,7 +17,7 @@ from analyses.answer import Answer
 from analyses.description import Flag
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.display.headline import outlier, rows_at_outlier, sums_per_scope
-from analyses.display.labels import SHORT
+from analyses.display.labels import NOT_STARTED, SHORT
 from analyses.messages import idle_time as messages
 from analyses.scope import LEAST_SAID, Scope, naming_window, several_gpus
 from analyses.tables import Table, event_indices, event_names, joined, table_of
@@ -156,12 +156,13 @@ def blame_ranks(graph: DependencyGraph, pieces: GapSegments, waits: RankWaits) -
     return parts.take(np.lexsort((parts.start, parts.gap)))
 
 
-def _headline(causes: pd.DataFrame, waits: pd.DataFrame) -> list[str]:
+def _headline(causes: pd.DataFrame, waits: pd.DataFrame, scopes: Sequence[Scope]) -> list[str]:
     """Say for how much of the time the GPU is idle where it is most so, and what most of that is.
 
     Args:
         causes: idle time by cause, as :func:`analyses.questions.idle_time.idle_time` lists it.
         waits: the same by what is behind it.
+        scopes: the windows.
     """
     found = outlier(sums_per_scope(causes), "window_share") if len(causes) else None
     if found is None or not found["idle_ns"]:
@@ -171,6 +172,8 @@ def _headline(causes: pd.DataFrame, waits: pd.DataFrame) -> list[str]:
     cause = rows_at_outlier(causes, found).iloc[0]
     behind = _largest_wait(rows_at_outlier(waits, found), cause["cause"])
     largest = messages.largest_cause(SHORT[cause["cause"]], cause["idle_share"], behind)
+    if cause["cause"] == GapCause.LAUNCH.label and len(scopes) == 1 and scopes[0].work_does_not_start:
+        largest = messages.largest_cause(NOT_STARTED, cause["idle_share"], "")
     return [messages.idle(found["window_share"], found.where, found.typical, largest)]
 
 
@@ -558,7 +561,7 @@ def answer(
     notes += several_gpus(scopes)
     series = {"waits_innermost": _waits_table(device, innermost=True)}
     summed = dict.fromkeys(("idle_time", "waits", "streams", "launch_gaps"), "gaps")
-    said = _headline(tables["idle_time"], tables["waits"])
+    said = _headline(tables["idle_time"], tables["waits"], scopes)
     return Answer(tables, notes, series, summed=summed, conclusion=naming_window(said, scopes))
 
 

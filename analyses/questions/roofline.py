@@ -18,6 +18,7 @@ from analyses.collective_rates import COLLECTIVE_RATES, collective_rates
 from analyses.description import Flag
 from analyses.display.charts import SERIES, empty_figure, new_figure
 from analyses.display.headline import Outlier, largest_item, outlier, rows_at_outlier
+from analyses.display.labels import NOT_STARTED
 from analyses.display.sentence_format import brief_share
 from analyses.messages import roofline as messages
 from analyses.messages.roofline import PARTS
@@ -230,26 +231,27 @@ OVER_PEAK = 1.02
 """Faster than the limit by more than the clock's ticks."""
 
 
-def _headline(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+def _headline(tables: Mapping[str, pd.DataFrame], scopes: Sequence[Scope]) -> list[str]:
     """Return the headline: idle time where the GPU is mostly idle, the use of the peak and the largest part, a saving.
 
     Where the use of the peak is unknown, the largest part of the window is named alone.
     """
     limits, losses = tables["limits"], tables["losses"]
-    idle = _mostly_idle(losses)
+    idle = _mostly_idle(losses, scopes)
     used = _use_of_peak(limits, losses, names_loss=not idle)
     said = [*idle, *used] or _largest_part(losses)
     return [*said, *_largest_opportunity(tables["roofline"], limits)]
 
 
-def _mostly_idle(losses: pd.DataFrame) -> list[str]:
+def _mostly_idle(losses: pd.DataFrame, scopes: Sequence[Scope]) -> list[str]:
     """Say first that the GPU is mostly idle, with the largest cause: operators then matter little."""
     sums = losses[losses["part"] == "idle"].groupby(["rank", "scope"], sort=False)["window_share"].sum().reset_index()
     found = outlier(sums, "window_share")
     if found is None or found["window_share"] < MOSTLY_IDLE:
         return []
     _, _, cause = _largest_loss(losses, found)
-    return [messages.mostly_idle(found, cause)]
+    waits = cause == GapCause.LAUNCH.label and len(scopes) == 1 and scopes[0].work_does_not_start
+    return [messages.mostly_idle(found, NOT_STARTED if waits else cause)]
 
 
 def _largest_loss(losses: pd.DataFrame, found: Outlier) -> tuple[str, float, str | None]:
@@ -624,6 +626,7 @@ def answer(scopes: Sequence[Scope], peaks: str | None = None) -> Answer:
     """
     given: Device | None = resolve_peaks(peaks) if peaks is not None else None
     looked = [ScopeLimits.of(scope, given) for scope in scopes if len(scope.work)]
+    seen = [limits.scope for limits in looked]
     tables = {
         "roofline": roofline(looked),
         "limits": limits_of(looked),
@@ -635,7 +638,7 @@ def answer(scopes: Sequence[Scope], peaks: str | None = None) -> Answer:
         tables,
         roofline_notes(scopes, looked),
         {"demands": operator_demands(looked)},
-        conclusion=naming_window(_headline(tables), [limits.scope for limits in looked]),
+        conclusion=naming_window(_headline(tables, seen), seen),
         on_screen=_on_screen(tables),
         drawn={"roofs": roofs(looked)},
     )

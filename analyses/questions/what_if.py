@@ -10,7 +10,10 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
+from analyses.advice.facts import PathFacts
 from analyses.advice.gains import within_rows
+from analyses.advice.host_rules import host_may_poll
+from analyses.advice.recording_rules import mostly_start_up_ns, start_up_recorded
 from analyses.display.dataframe_text import more_ranks
 from analyses.display.labels import class_meanings, short_labels
 from analyses.display.sentence_format import brief_duration, headline_name
@@ -31,8 +34,9 @@ from analyses.window_report import (
 from hta_graph.bounds import Bounds, priced_window
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
-from hta_graph.paths.critical_path import require_all_rows
+from hta_graph.paths.critical_path import critical_path, require_all_rows
 from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.windows import Window, WindowQuery, resolved_window, step
 from hta_graph.text.formatting import milliseconds
@@ -502,6 +506,13 @@ def _largest_savings(found: WhatIf) -> list[str]:
     sure = (*_best_opportunity(found, sure=True), *_best_scenario(found, sure=True)) if first.may_be_waiting else ()
     without = sorted((one for one in sure if one.ns), key=lambda one: -one.ns)[:1]
     known = {one.said for one in without}
+    facts = _facts_of_rank(found)
+    once = start_up_recorded(facts) if facts else None
+    polls = host_may_poll(facts) if facts else None
+    if once and (start_up_ns := mostly_start_up_ns(once, found.replayed.measured_ns)):
+        window, length_ns = headline_name(found.replayed.window), found.replayed.measured_ns
+        said = messages.saving_of(start_up_ns, length_ns, at_most=False)
+        return [messages.start_up(window, said), *(messages.also(one.group, one.said) for one in ranked)]
     return [
         messages.headline(_leading_name(found, first), first.said),
         *(messages.also(messages.AMONG_OTHERS, _also_trusted(found, first, one)) for one in without),
@@ -510,7 +521,15 @@ def _largest_savings(found: WhatIf) -> list[str]:
             for one in rest
             if not (one.may_be_waiting or one.said in known)
         ),
+        *([polls.text] if polls else []),
     ]
+
+
+def _facts_of_rank(found: WhatIf) -> PathFacts | None:
+    """Return facts about the critical path of a rank's window; None of jobs."""
+    if not isinstance(found.replayed, Replayed) or isinstance(found.graph, JobGraph):
+        return None
+    return PathFacts.of(critical_path(found.graph, resolved_window(found.replayed.window)))
 
 
 def _best_opportunity(found: WhatIf, *, sure: bool = False) -> list[Leading]:

@@ -14,6 +14,7 @@ from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
+from hta_graph.paths.intervals import union
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.paths.windows import WindowQuery
 from hta_graph.what_if.driver_lock import locked_calls, with_lock_waits
@@ -50,7 +51,8 @@ class Opportunity:
     """A thing on the path, and how much (ns) the window would be shorter at twice its speed and without it.
 
     ``next`` is the next bottleneck: what then takes most of the path and is not on it today; None if nothing does.
-    ``alone_ns`` is how much of it on the path is communication with unknown partners, and so can be waiting for them.
+    ``alone_ns`` is how much of it on the path is communication with unknown partners, and so can be waiting for them;
+    of one rank also silence while a collective of Gloo runs.
     """
 
     kind: str
@@ -118,7 +120,7 @@ def opportunity_rows(
     drafts = [_scaled_window(base, meant, factor) for _, meant, _ in found for factor in (0.5, 0.0)]
     saved = savings_of(base, drafts).reshape(-1, 2).tolist()
     rows = [
-        Opportunity(what.kind, what.pattern, time, half, free, None, time_without_partner(path, meant))
+        Opportunity(what.kind, what.pattern, time, half, free, None, _possible_waiting(path, meant))
         for (what, meant, time), (half, free) in zip(found, saved, strict=True)
     ]
     order = opportunity_order(rows)
@@ -126,6 +128,20 @@ def opportunity_rows(
     return [
         replace(rows[at], next=_next_after_change(base, path, meant[at])) if at in meant else rows[at] for at in order
     ]
+
+
+def _possible_waiting(path: PathTotals, meant: Bools) -> int:
+    """Return how much (ns) of some time on a path can be waiting for ranks whose traces are missing.
+
+    While a collective of Gloo runs, silence of the host most likely waits for it.
+    """
+    alone_ns, graph, events = time_without_partner(path, meant), path.base.graph, path.base.graph.event_table
+    rows = graph.event_flags.gloo_collective
+    if isinstance(graph, JobGraph) or not rows.any():
+        return alone_ns
+    silent = meant[path.rows] & (path.base.parts.bound[path.rows] == BoundBy.CPU_GAP)
+    parts, runs = path.base.parts.take(path.rows[silent]), union(events.start[rows], events.end[rows])
+    return alone_ns + int((runs.covered_until(parts.start + parts.length) - runs.covered_until(parts.start)).sum())
 
 
 def savings_of(base: ReplayGraph, drafts: Sequence[ModifiedWindow]) -> Ints:

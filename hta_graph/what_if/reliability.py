@@ -194,7 +194,7 @@ def _missing_rows(base: ReplayGraph) -> tuple[Missing, float] | None:
     if not length_ns or has_partial_rows(graph):
         return None
     if graph.is_gpu.any():
-        idle_ns, late_ns = idle_with_launched_work(critical_path(graph, resolved_window(window)))
+        idle_ns, late_ns = _idle_on_path(critical_path(graph, resolved_window(window)))
         # What has no cause on the path is called unexplained, with its reason.
         known_ns = late_ns - recorded_path_totals(base)[0].by_bound_ns[BoundBy.UNEXPLAINED.label]
         is_most = late_ns > MISSING_SHARE * idle_ns and known_ns >= DOUBTFUL_SHARE * length_ns
@@ -222,24 +222,35 @@ def _silent_ns(graph: DependencyGraph, window: Window) -> int:
     return silent_ns if silent_ns > max(works_ns, open_ns - works_ns) else 0
 
 
-def work_waits_most_of_idle(path: CriticalPath) -> bool:
+def path_waits_on_launched_work(path: CriticalPath) -> bool:
     """Return whether launched work does not start for most of the time in which the GPU of a path's rank is idle."""
-    idle_ns, late_ns = idle_with_launched_work(path)
+    idle_ns, late_ns = _idle_on_path(path)
     return late_ns > MISSING_SHARE * idle_ns
 
 
-def idle_with_launched_work(path: CriticalPath) -> tuple[int, int]:
-    """Return how long (ns) the GPU of the path's rank is idle, and for how much of that launched work does not start.
+def work_waits_most_of_idle(graph: DependencyGraph, start_ns: int, end_ns: int) -> bool:
+    """Return whether launched work does not start for most of the time in which the GPU of a rank is idle."""
+    idle_ns, late_ns = _idle_with_launched_work(graph, start_ns, end_ns)
+    return late_ns > MISSING_SHARE * idle_ns
 
-    Of a job it is the rank that most of the path is on; there is no time where the path is on several.
-    The call that launched what runs next returned more than 50 µs before, and the work before ended as long ago.
-    """
-    graph, start_ns, end_ns = path.graph, path.window.start_ns, path.window.end_ns
-    events, of_rank = graph.event_table, [*path.by_rank_ns.values()]
+
+def _idle_on_path(path: CriticalPath) -> tuple[int, int]:
+    """Return idle times, as below, of the rank that most of a path is on; 0 if it is on several."""
+    of_rank = [*path.by_rank_ns.values()]
     if 2 * max(of_rank) < path.length_ns:
         return 0, 0
+    window = path.window
+    return _idle_with_launched_work(path.graph, window.start_ns, window.end_ns, int(np.argmax(of_rank)))
+
+
+def _idle_with_launched_work(graph: DependencyGraph, start_ns: int, end_ns: int, rank: int = 0) -> tuple[int, int]:
+    """Return how long (ns) a rank's GPU is idle in [start, end), and for how much of it launched work does not start.
+
+    The call that launched what runs next returned more than 50 µs before, and the work before ended as long ago.
+    """
+    events = graph.event_table
     rows = np.flatnonzero(graph.is_gpu & ~graph.event_flags.waits_on_device)
-    rows = rows[graph.rank_index_of(rows) == np.argmax(of_rank)]
+    rows = rows[graph.rank_index_of(rows) == rank]
     rows = rows[(events.end[rows] > start_ns) & (events.start[rows] < end_ns)]
     rows = rows[np.argsort(events.start[rows], kind="stable")]
     start, end = events.start[rows].clip(min=start_ns), events.end[rows].clip(max=end_ns)

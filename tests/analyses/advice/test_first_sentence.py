@@ -12,8 +12,10 @@ from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.gains import GLOO, HOST_WORK, Gains
 from analyses.advice.verdict import listed_advice, replayed_advice, replayed_verdict, verdict_sentences
 from analyses.questions.what_if import what_if, what_if_lines
+from hta_graph.dependencies.synchronization import host_poll
 from hta_graph.what_if.reliability import reliability
 from hta_graph.what_if.replay import replay_graph
+from tests.advice_accuracy import graph_of_run, spinning_loop
 from tests.support.gloo_builder import GlooRank
 from tests.support.samples import SAMPLES
 from tests.support.trace_builder import TraceBuilder
@@ -269,3 +271,72 @@ def test_silence_while_gloo_communicates_is_no_host_time(tmp_path: Path) -> None
     assert (gains.time_on_path(GLOO), gains.time_on_path(HOST_WORK)) == (184_000, 116_000)
     assert gains.largest is not None
     assert gains.largest.cause == GLOO
+
+
+# -- what else is as long, and by what the order is --------------------------------------------------------------------
+
+
+def one_after_the_other(host_us: float, kernel_us: float) -> TraceBuilder:
+    """The host works, launches a kernel, waits for it, and so on."""
+    trace, at = TraceBuilder(), 0.0
+    for number in range(20):
+        trace.op("aten::mm", at, at + host_us)
+        begins = at + host_us + 6
+        trace.launch("gemm", (at + host_us + 1, at + host_us + 5), (begins, begins + kernel_us), number + 1)
+        trace.call("cudaDeviceSynchronize", begins + 1, begins + kernel_us + 2, 100 + number)
+        at = begins + kernel_us + 4
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("host_us", "kernel_us", "said"),
+    [
+        (300, 100, "bound by host time (76% of the critical path); without it, "),
+        (110, 100, "bound by host time (55% of the critical path; GPU compute 45%); without it, "),
+        (20, 100, "bound by GPU compute (77% of the critical path); at 2x speed, "),
+    ],
+)
+def test_what_is_as_long_stands_beside_what_saves_most(
+    host_us: float, kernel_us: float, said: str, tmp_path: Path
+) -> None:
+    path = hg.critical_path(one_after_the_other(host_us, kernel_us).graph(tmp_path), hg.whole())
+    assert verdict_sentences(path)[0].startswith(f"whole trace: {said}")
+
+
+def test_a_gpu_that_works_for_longer_than_the_host_is_what_may_be_polled_for() -> None:
+    graph = graph_of_run(spinning_loop(3))
+    rules = [rule for rule in hg.DEFAULT_RULES if rule is not host_poll]
+    path = hg.critical_path(hg.build_graph(graph.trace, rules), hg.whole())
+    assert ") that the host may poll for, or by host time (" in verdict_sentences(path)[0]
+    assert verdict_sentences(path)[0].startswith("whole trace: bound by GPU work (")
+
+
+def test_gaps_are_no_known_cause_where_much_is_unexplained(tmp_path: Path) -> None:
+    gains = Gains.of(PathFacts(hg.critical_path(queued().graph(tmp_path), hg.whole())))
+    assert gains is not None
+    assert gains.largest is not None
+    assert gains.largest_known is not None
+    assert gains.largest.cause == "gpu_kernel_kernel_overhead" != gains.largest_known.cause
+
+
+def numbered() -> TraceBuilder:
+    """Batches whose annotations hold their sizes, with nothing in them but a launch."""
+    trace = TraceBuilder()
+    for number in range(40):
+        at = 100.0 * number
+        trace.annotation(f"execute_context_{number}({8 * number})_generation_{number}(1)", at, at + 100)
+        trace.launch("decode", (at + 60, at + 64), (at + 66, at + 70), number + 1)
+    return trace
+
+
+def test_numbered_annotations_are_one_item_of_a_path(tmp_path: Path) -> None:
+    graph, name = numbered().graph(tmp_path), "execute_context_#(#)_generation_#(#)"
+    path = hg.critical_path(graph, hg.whole())
+    first = path.by_event().iloc[0]
+    assert (first["name"], first["calls"]) == (name, 40)
+    assert any(
+        f"Largest item on the critical path: {name} (CPU, no operator)" in one for one in verdict_sentences(path)
+    )
+    replayed = hg.replay(graph, hg.scale("kernel:decode", 0.5), hg.whole())
+    assert replayed.path_after.by_name()["name"][0] == name
+    assert hg.replay(graph, (), hg.whole()).path_before.by_name()["name"][0] == name

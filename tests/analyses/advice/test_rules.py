@@ -612,6 +612,15 @@ def test_a_program_that_follows_advice_saves_what_is_promised(rule: str) -> None
     assert counts["kept"] == counts["fired"]
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("seed", [7043, 7143, 7146, 8062, 8330, 10018, 10020, 10046])
+@pytest.mark.parametrize("of_steps", [False, True])
+def test_no_run_that_follows_advice_saves_more_than_its_bound(seed: int, of_steps: bool) -> None:
+    """In these, waits for the driver's lock go as well, or loading that earlier iterations hid."""
+    counts = rates("pytorch", [seed], 400, of_steps=of_steps)
+    assert sum(count for (_, key), count in counts.items() if key == "above rows") == 0
+
+
 @pytest.mark.slow
 def test_following_advice_saves_time_on_simulated_programs() -> None:
     counts = rates("pytorch", range(8), 300)

@@ -15,6 +15,7 @@ from analyses.questions import (
     temporal_breakdown,
 )
 from analyses.scope import Scope, whole
+from tests.analyses.advice.test_first_sentence import in_slices
 from tests.support.trace_builder import TraceBuilder
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -82,8 +83,10 @@ def test_without_communication_that_is_said_with_what_copies_take(tmp_path: Path
     trace.launch("gemm", (0, 2), (5, 105), 1)
     trace.call("cudaMemcpyAsync", 3, 4, 2)
     trace.copy("Memcpy HtoD (Pinned -> Device)", 105, 205, 2)
+    # The path's window begins with the launch, 5 µs earlier: no two lengths are called the whole trace.
     said = (
-        "whole trace, 200.0 µs: no communication; exposed copies take 50% of the time: 100.0 µs of 100.0 µs of copies"
+        "first to last GPU activity, 200.0 µs of the 205.0 µs trace: no communication; exposed copies take 50% of the "
+        "time: 100.0 µs of 100.0 µs of copies"
     )
     assert overlap.answer([scope_of(trace, tmp_path)]).conclusion == [said]
 
@@ -96,6 +99,13 @@ def test_the_time_before_the_first_gpu_activity_is_told_from_the_whole_trace(tmp
             row["ts"] += 5_000
         trace.op("prepare", begins, 4_999)
         assert overlap.answer([scope_of(trace, tmp_path)]).conclusion[0].startswith(said)
+
+
+def test_work_that_does_not_start_is_no_launch_in_progress(tmp_path: Path) -> None:
+    """The launches returned 2 ms before: a GPU in time slices, or other ranks."""
+    scope = scope_of(in_slices(30, 2_400), tmp_path)
+    assert "; largest cause: launched work that does not start (" in idle_time.answer([scope]).conclusion[0]
+    assert "(mostly launched work that does not start)" in roofline.answer([scope]).conclusion[0]
 
 
 def test_gpu_work_without_an_owner_is_said_to_have_none(tmp_path: Path) -> None:

@@ -418,7 +418,8 @@ def test_it_concludes_how_long_the_gpu_is_idle_and_what_is_mostly_behind_that(tm
     # 83 of 94 µs: between the kernels, 10 to 93.
     first = found.tables["idle_time"].iloc[0]
     said = found.conclusion[0]
-    assert said.startswith("whole trace, 94.0 µs: GPU idle 88% of the time; largest cause: CPU in operator (")
+    extent = "first to last GPU activity, 94.0 µs of the 97.0 µs trace"
+    assert said.startswith(f"{extent}: GPU idle 88% of the time; largest cause: CPU in operator (")
     assert said.endswith(f"({first['idle_share']:.0%} of it, aten::linear)")
 
 

@@ -145,9 +145,8 @@ def test_an_unknown_device_leaves_rates_alone_and_says_how_to_give_peaks(tmp_pat
         "rank 0: the peaks of Accelerator 9 are unknown, so rates are shown without limits; pass peaks=FILE or a "
         "device name"
     )
-    assert found.conclusion == [
-        "whole trace, 340.0 µs: largest part of the window: matrix work with no known limit, 88%"
-    ]
+    extent = "first to last GPU activity, 340.0 µs of the 350.0 µs trace"
+    assert found.conclusion == [f"{extent}: largest part of the window: matrix work with no known limit, 88%"]
 
 
 def test_given_peaks_count_instead_of_the_device_that_the_trace_names(tmp_path: Path) -> None:
@@ -194,7 +193,9 @@ def test_a_file_that_is_gone_still_gives_the_time_that_is_not_known(tmp_path: Pa
 
 def test_the_conclusion_names_the_use_of_the_peak_and_what_has_most_to_gain(tmp_path: Path) -> None:
     use, gain = asked(tmp_path).conclusion
-    assert re.match(r"whole trace, [\d.]+ µs: MFU 17% over the window \(peak of A100", use)
+    assert re.match(
+        r"first to last GPU activity, [\d.]+ µs of the [\d.]+ µs trace: MFU 17% over the window \(peak of A100", use
+    )
     assert gain.startswith("largest saving: aten::mm (half[8192×4, 4×8192]) reaches 43% of its memory bandwidth limit")
 
 

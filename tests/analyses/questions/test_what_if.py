@@ -602,3 +602,26 @@ def test_advice_and_what_if_judge_a_recording_alike() -> None:
     assert findings["exposed_communication"]["saves_ns"] == asked["saved_ns"]
     assert not what_if_document(what_if(graph, median_step(), [scenario_change("data_loading_free")]))["reliable"]
     assert findings["data_loading_exposed"]["saves_ns"] is None
+
+
+def test_silence_while_gloo_communicates_may_be_waiting(tmp_path: Path) -> None:
+    """The thread has no operator open while its collective runs on another thread: it most likely waits for it."""
+    trace = TraceBuilder()
+    for number in range(5):
+        at = 100.0 * number
+        trace.op("aten::mm", at, at + 40)
+        trace.annotation("gloo:all_reduce", at + 41, at + 99, tid=2)
+    lines = [str(line) for line in what_if_lines(what_if(trace.graph(tmp_path), hg.whole()))]
+    assert "CPU, no operator at 2x speed" in lines[0]
+    assert "(may include waiting for other ranks)" in lines[0]
+    assert lines[1].startswith("Largest saving except communication: operator aten::mm at 2x speed")
+
+
+def test_what_happens_once_is_said_first(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.call("cudaFree", 0, 59_000, 9)
+    trace.op("aten::mm", 59_001, 59_020)
+    trace.launch("gemm", (59_010, 59_014), (59_020, 60_000), 1)
+    lines = [str(line) for line in what_if_lines(what_if(trace.graph(tmp_path), hg.whole()))]
+    assert "one-time start-up takes 59.0 ms" in lines[0]
+    assert lines[0].endswith("; record later to see what else can be saved")
