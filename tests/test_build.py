@@ -49,6 +49,8 @@ def test_a_file_a_name_and_a_trace_give_the_same(file: Path) -> None:
         (lambda _: hg.step("3"), UsageError, "'3' is not a step; give the N of ProfilerStep#N"),
         (lambda _: hg.annotation(3), UsageError, "3 is not an annotation; give its name as a text, or step(3)"),
         (lambda _: hg.between(0.0, 1.0), UsageError, "is not in whole nanoseconds; give integers"),
+        (lambda _: hg.between(7, 7), UsageError, "the window 7:7 is empty; give START_NS:END_NS"),
+        (lambda _: hg.between(7, 3), UsageError, "the window 7:3 ends before it starts; give START_NS:END_NS"),
         (hg.build_job, TypeError, "takes one graph per rank, not a single graph"),
     ],
 )

@@ -257,7 +257,8 @@ def between(start_ns: int, end_ns: int) -> WindowQuery:
     if not -LATEST_NS <= start_ns <= LATEST_NS >= end_ns >= -LATEST_NS:
         raise UsageError(f"the window {start_ns}:{end_ns} is out of range; give nanoseconds of at most {LATEST_NS}")
     if end_ns <= start_ns:
-        raise UsageError(f"the window {start_ns}:{end_ns} ends before it starts; give START_NS:END_NS")
+        wrong = "is empty" if start_ns == end_ns else "ends before it starts"
+        raise UsageError(f"the window {start_ns}:{end_ns} {wrong}; give START_NS:END_NS")
 
     def resolve(graph: DependencyGraph) -> Window:
         length = end_ns - start_ns

@@ -19,8 +19,8 @@ EXPORT_ENDINGS = (".sqlite",)
 TRACE_ENDINGS = (".json", ".gz", ".zst")
 ENDINGS = (ARCHIVE_ENDINGS, EXPORT_ENDINGS, TRACE_ENDINGS)
 """How the files of a folder end that may be traces, by kind; ``.tar.gz`` is an archive's."""
-UNREAD_ENDINGS = (".json.xz", ".json.bz2", ".json.lz4", ".json.7z", ".json.rar")
-"""Traces, but packed as nothing here unpacks: they are ranks all the same."""
+UNREAD_ENDINGS = (".xz", ".bz2", ".lz4", ".7z", ".rar")
+"""Packed as nothing here unpacks: traces and ranks by their names are ranks all the same."""
 LONGEST_SETTING = 100
 """How many characters of a version are kept."""
 
@@ -121,11 +121,11 @@ def _traces_in(folder: Location) -> list[Location]:
 def _kind_of(path: Location) -> int:
     """Return the kind of a file by its name, as a place in ``ENDINGS``; -1 if no trace is called so.
 
-    >>> [_kind_of(Path(name)) for name in ("a.json.gz", "a.tar.gz", "a.json.xz", "a.xz")]
-    [2, 0, 0, -1]
+    >>> [_kind_of(Path(name)) for name in ("a.json.gz", "a.tar.gz", "a.json.xz", "rank0.tar.xz", "a.xz")]
+    [2, 0, 0, 0, -1]
     """
     if path.name.endswith(UNREAD_ENDINGS):
-        return 0
+        return 0 if ".json" in path.name or rank_in_name(path) is not None else -1
     return next((at for at, endings in enumerate(ENDINGS) if path.name.endswith(endings)), -1)
 
 

@@ -359,9 +359,9 @@ def _recordings(
 
 def _with_parts(columns: FileColumns, recordings: list[tuple[Recording, Bools]]) -> list[tuple[Recording, Bools]]:
     """Note where in the file each recording begins: the first one at its beginning, the last one to its end."""
-    begins = [int(columns["index"][rows].min()) for _, rows in recordings]
-    bounds = [0, *sorted(begins)[1:], LARGEST_ID]
+    begins = np.array([columns["index"][rows].min() for _, rows in recordings])
+    bounds = [0, *np.sort(begins)[1:].tolist(), LARGEST_ID]
     return [
-        (replace(recording, first=bounds[at := sorted(begins).index(begin)], end=bounds[at + 1]), rows)
-        for (recording, rows), begin in zip(recordings, begins, strict=True)
+        (replace(recording, first=bounds[at], end=bounds[at + 1]), rows)
+        for at, (recording, rows) in zip(begins.argsort().argsort().tolist(), recordings, strict=True)
     ]

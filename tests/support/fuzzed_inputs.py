@@ -16,6 +16,8 @@ import hta_graph as hg
 from hta_graph.chakra.convert import convert
 from hta_graph.chakra.convert_options import ConvertOptions
 from hta_graph.chakra.rank_workload import RankInput
+from hta_graph.trace.decompress import FileBytes
+from hta_graph.trace.read import traces_of_bytes
 from tests.job_fuzz import damaged as damaged_job
 from tests.support.astra_log import Ran, log_text
 from tests.support.foreign_traces import SOUND_JOBS, foreign_traces, merged_job, old_profilers_array, sound_ranks
@@ -134,8 +136,17 @@ def one_trace(place: Place, name: str = "t") -> list[str]:
         text = old_profilers_array(place.rng.randrange(9))
     if place.damage == "once":
         text = damaged_once(text, place.rng)
+        place.is_job = _rank_count(text) > 1  # where rows of a merger are mixed in
     raw = pack(bytearray(text), place.rng) if place.rng.random() < 0.2 else text
     return [str(_keep(place, name, raw, text))]
+
+
+def _rank_count(text: bytes) -> int:
+    """Return how many ranks a file holds; 0 where it cannot be read."""
+    try:
+        return len(traces_of_bytes(Path("t.json"), FileBytes(text)))
+    except hg.HtaGraphError:
+        return 0
 
 
 def job(place: Place, name: str = "job") -> list[str]:
@@ -218,11 +229,14 @@ def host_trace(place: Place) -> list[str]:
     made = sorted([*place.inputs.glob("t.*"), *place.inputs.glob("job/rank*")])
     found = []
     for at, path in enumerate(made):
+        rank = at
         try:
-            document = host_of(hg.build_graph(hg.read_trace(path))).document()
+            trace = hg.read_trace(path)
+            document = host_of(hg.build_graph(trace)).document()
+            rank = at if trace.rank is None else trace.rank
         except hg.HtaGraphError:
             document = {"schema": "1.1.1-chakra.0.0.4", "nodes": []}
-        found.append(str(place.written(f"host_rank{at}.json", place.hurt_document(document))))
+        found.append(str(place.written(f"host_rank{rank}.json", place.hurt_document(document))))
     if not found:  # ranks in one file have no host traces of their own
         return [str(place.written("host_rank0.json", b'{"schema": "1.1.1-chakra.0.0.4", "nodes": []}'))]
     return found if place.command[-1] == "convert" else found[:1]

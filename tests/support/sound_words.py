@@ -147,8 +147,8 @@ def _window(place: Place) -> list[str]:
     except (hg.HtaGraphError, StopIteration):
         return ["0:1000000"]
     first, last = (int(events.start.min()), int(events.end.max())) if len(events) else (0, 10**6)
-    times = sorted(place.rng.randint(first, max(first, last)) for _ in range(2))
-    return [f"{max(times[0], 0)}:{max(times[1], 0)}"]
+    times = sorted(max(place.rng.randint(first, max(first, last)), 0) for _ in range(2))
+    return [f"{times[0]}:{max(times[1], times[0] + 1)}"]
 
 
 def _events(count: int) -> Giver:

@@ -12,7 +12,18 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import TraceError
-from tests.simulator.ranks import JobShape, Recording, ddp, experts, pipeline, record_job, simulate_job, tensor_parallel
+from hta_graph.export.perfetto.path_overlay import overlay_bytes
+from tests.simulator.ranks import (
+    Clock,
+    JobShape,
+    Recording,
+    ddp,
+    experts,
+    pipeline,
+    record_job,
+    simulate_job,
+    tensor_parallel,
+)
 from tests.support.cli_parsers import parsers_by_command, positionals_of
 from tests.support.command_line import command_json, one_error, run_command
 from tests.support.deep_tests import deep
@@ -34,12 +45,19 @@ PROGRAMS = {"ddp": ddp, "experts": experts, "pipeline": pipeline, "tensor_parall
 
 
 def simulated(
-    folder: Path, program: str, *, ranks: int = 4, seed: int = 0, backend: Any = "nccl", one_device: bool = False
+    folder: Path,
+    program: str,
+    *,
+    ranks: int = 4,
+    seed: int = 0,
+    backend: Any = "nccl",
+    one_device: bool = False,
+    clocks: dict[int, Clock] | None = None,
 ) -> list[Document]:
     """Simulate a job, and return what each rank recorded; each rank has a process of its own."""
     shape = JobShape(ranks=ranks, steps=2, layers=2, seed=seed, backend=backend)
     folder.mkdir(exist_ok=True)
-    recorded = record_job(simulate_job(PROGRAMS[program](shape)), Recording(ids=True), folder)
+    recorded = record_job(simulate_job(PROGRAMS[program](shape)), Recording(ids=True, clocks=clocks or {}), folder)
     found = []
     for rank, path in enumerate(recorded.paths):
         document = with_own_process(read_document(path), rank)
@@ -205,13 +223,42 @@ def test_one_rank_of_a_merged_file(capsys: pytest.CaptureFixture[str], tmp_path:
 def test_an_overlay_shows_one_rank_of_a_merged_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     merged = write_merged(simulated(tmp_path / "ranks", "ddp"), labelled, tmp_path / "merged.json")
     target = tmp_path / "overlay.json"
-    status, _, err = run_command(capsys, "critical-path", merged, "--overlay", target)
-    assert status == 1
-    assert err.endswith("holds several ranks, whose paths one overlay cannot show; write that of one rank: --rank N\n")
-    assert not target.exists()
     assert run_command(capsys, "critical-path", merged, "--overlay", target, "--rank", 1)[0] == 0
     rows = json.loads(target.read_bytes())["traceEvents"]
     assert rows[: len(read_document(merged)["traceEvents"])] == read_document(merged)["traceEvents"]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("merge", TOLD_APART, ids=lambda merge: merge.__name__)
+@pytest.mark.parametrize("clocks", [{}, {1: Clock(offset_ns=7_000_000), 3: Clock(offset_ns=-3_000_000)}])
+def test_an_overlay_shows_all_ranks_of_a_merged_file(tmp_path: Path, merge: Any, clocks: dict[int, Clock]) -> None:
+    """Rows are moved into job time as those of the ranks' own files are, and the path is the same."""
+    documents = simulated(tmp_path / "ranks", "ddp", clocks=clocks)
+    merged = write_merged(documents, merge, tmp_path / "merged.json")
+    path = hg.critical_path(hg.read_job(merged, say=lambda _: None), hg.step(1))
+    apart = hg.critical_path(hg.read_job(tmp_path / "ranks"), hg.step(1))
+    before, after = read_document(merged)["traceEvents"], json.loads(overlay_bytes(path))["traceEvents"]
+    kept = after[: len(before)]
+    assert [without_times(row) for row in kept] == [without_times(row) for row in before]
+    assert (kept == before) == (not clocks)
+    of_ranks = json.loads(overlay_bytes(apart))["traceEvents"]
+    names = ("cat", "name", "ts", "dur", "tid")
+    shown = [
+        sorted(repr([row.get(key) for key in names]) for row in rows if row.get("cat") in ("cpu_op", "kernel"))
+        for rows in (kept, of_ranks)
+    ]
+    assert shown[0] == shown[1]
+    # A path's rows differ in the ids of processes and lanes alone.
+    drawn = [
+        [(row["ph"], row["ts"], row.get("name")) for row in rows if row.get("cat") == "critical_path"]
+        for rows in (after, of_ranks)
+    ]
+    assert drawn[0] == drawn[1] != []
+
+
+def without_times(row: dict[str, Any]) -> dict[str, Any]:
+    """Return what of a row stays as it is in job time."""
+    return {key: value for key, value in row.items() if key not in ("ts", "dur")}
 
 
 def test_a_merged_file_beside_others_is_left_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ import numpy as np
 import orjson
 
 from hta_graph.arrays import distinct, first_of_runs, take_or
-from hta_graph.errors import Remedy, TraceError
 from hta_graph.export.perfetto.append_events import (
     FIRST_FREE_PROCESS,
     OriginalRow,
@@ -30,7 +29,7 @@ from hta_graph.export.perfetto.append_events import (
     unused_numbers,
     write_trace,
 )
-from hta_graph.export.perfetto.rewrite_rows import SharedIds, rewrite_rows
+from hta_graph.export.perfetto.rewrite_rows import SharedIds, rewrite_rows, rewrite_times
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EdgeKind, Ids, Ints, edge_kinds
@@ -391,7 +390,8 @@ def overlay_bytes(path: CriticalPath, *, arrows: int = ARROW_LIMIT) -> bytes:
     """Return the path's trace as JSON with the path's rows behind its own, which stay as they are.
 
     For a job, one text holds the events of all ranks in job time, and each rank's processes and arrows have their own
-    numbers; the path has a track for each rank that it runs on, and arrows from one to the other.
+    numbers, or those of the file into which the ranks were merged; the path has a track for each rank that it runs on,
+    and arrows from one to the other.
 
     A process of its own, on top, has one track: slices of a class, called and so coloured by it, and in each the runs
     of segments that it consists of, called by what the time belongs to. Arrows join runs to the events that own them
@@ -402,7 +402,7 @@ def overlay_bytes(path: CriticalPath, *, arrows: int = ARROW_LIMIT) -> bytes:
         arrows: maximum number of arrows; the longest runs get them.
 
     Raises:
-        TraceError: the file is gone or has changed, or holds several ranks of the job.
+        TraceError: the file is gone or has changed.
     """
     return b"".join(_start_overlay(path, arrows)[0])
 
@@ -427,18 +427,16 @@ def _start_overlay(path: CriticalPath, limit: int) -> tuple[Iterator[bytes], Ove
     wanted, crossings = runs_with_arrows(path, original.base_ns), runs_before_crossings(path, original.base_ns)
     arrows = PathArrows(wanted[: max(limit, 0)], crossings[: max(limit, 0)])
     if isinstance(graph, JobGraph) and len(graph.rank_graphs) > 1:
-        if len({part.graph.path for part in graph.rank_graphs}) < len(graph.rank_graphs):
-            remedy = Remedy("write the path of one rank", "write that of one rank: --rank N")
-            raise TraceError(lowest.path, "holds several ranks, whose paths one overlay cannot show", remedy)
-        content = _job_chunks(path, graph, original, arrows)
+        is_merged = len({part.graph.path for part in graph.rank_graphs}) == 1
+        content = (_merged_chunks if is_merged else _job_chunks)(path, graph, original, arrows)
     else:
-        content = original.with_rows(PathEvents(path, _target_of_rank(path, original), arrows).lines())
+        content = original.with_rows(PathEvents(path, _target_of_file(path, original), arrows).lines())
     size = len(arrows.to_events) + len(arrows.crossings)
     return content, OverlayCounts(len(path.segment_table), len(path.runs), size, len(wanted) + len(crossings) - size)
 
 
-def _target_of_rank(path: CriticalPath, original: OriginalTrace) -> OverlayTarget:
-    """Return where the path's rows are drawn in the trace of one rank, whose rows stay as they are."""
+def _target_of_file(path: CriticalPath, original: OriginalTrace) -> OverlayTarget:
+    """Return where the path's rows are drawn in a file of one rank or of all, whose rows keep their places."""
     index = path.graph.event_table.index
 
     def place_of(row: int) -> Record:
@@ -481,6 +479,14 @@ def _job_chunks(path: CriticalPath, job: JobGraph, first: OriginalTrace, arrows:
     )  # fmt: skip
     yield between + ",\n".join(PathEvents(path, canvas, arrows).lines()).encode()
     yield b"\n" + first.text[first.end :]
+
+
+def _merged_chunks(path: CriticalPath, job: JobGraph, original: OriginalTrace, arrows: PathArrows) -> Iterator[bytes]:
+    """Yield a file of merged ranks, its rows in job time and else as they are, and behind them the path's."""
+    ranks = [(job.graph(part.rank), part.graph) for part in job.rank_graphs]
+    yield from rewrite_times(original, ranks).text(0, original.end)
+    yield b",\n" + ",\n".join(PathEvents(path, _target_of_file(path, original), arrows).lines()).encode()
+    yield b"\n" + original.text[original.end :]
 
 
 def _sort_indices(rows: list[OriginalRow]) -> Iterator[int]:

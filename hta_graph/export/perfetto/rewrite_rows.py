@@ -6,7 +6,7 @@ rewritten   {"ph": "X", "pid": 9, "tid": 7, "ts": 37.5, "name": "gemm", …}   s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,6 +119,28 @@ def rewrite_rows(
     splices += _time_splices(rows, original.base_ns, alone, moved, base_ns)
     named, added = _process_splices(rows, process_of, place, rank)
     return RewrittenRows(original, splices + named, added, rows, process_of)
+
+
+def rewrite_times(original: OriginalTrace, ranks: Sequence[tuple[DependencyGraph, DependencyGraph]]) -> RewrittenRows:
+    """Move the rows of a file of merged ranks to the times of their job; processes and arrows stay as they are.
+
+    Args:
+        original: its text.
+        ranks: of each rank its graph with its own times, and the same in job time.
+    """
+    array = memoryview(original.text)[original.first : original.end + 1]
+    rows = [row if isinstance(row, _RewrittenRow) else _RewrittenRow() for row in _ROW_DECODER.decode(array)]
+    pids = [bytes(row.pid) for row in rows]
+    process_of = {text: _decode_value(msgspec.Raw(text)) for text in set(pids)}
+    splices: list[Splice] = []
+    for alone, moved in ranks:
+        recording = alone.trace.recording
+        own = [
+            row if recording and recording.owns(at, process_of[pid]) else _RewrittenRow()
+            for at, (row, pid) in enumerate(zip(rows, pids, strict=True))
+        ]
+        splices += _time_splices(own, original.base_ns, alone, moved, original.base_ns)
+    return RewrittenRows(original, splices, [], rows, {})
 
 
 def _process_ids(rows: list[_RewrittenRow], numbers: SharedIds) -> dict[bytes, int]:
