@@ -100,6 +100,24 @@ def thread_ids(batch: Batch) -> list[Any]:
     return [f"GPU {device}" for device in batch["device"].tolist()]
 
 
+RankOfProcess = tuple[int | None, int | None, str | None]
+
+
+def read_ranks(path: Location) -> list[RankOfProcess]:
+    """Return the rank and the number of ranks of each process, where the file says them, and which one it is.
+
+    Raises:
+        TraceError: the file is damaged, or holds no rows.
+    """
+    with Database(path) as database:
+        export = Export(database)
+        several = len(export.processes) > 1
+        return [
+            (process.rank if export.is_numbered else None, export.world_size, str(process.pid) if several else None)
+            for process in export.processes
+        ]
+
+
 def read_columns(path: Location) -> list[Recorded]:
     """Read an export: the columns of each rank, lowest first.
 
@@ -120,6 +138,6 @@ def read_columns(path: Location) -> list[Recorded]:
                 if own.any():
                     collector.add(batch.take(own), index[own])
         return [
-            Recorded(collector.finish(), export.header(process.rank), process.rank, export.notes if at == 0 else ())
-            for at, (process, collector) in enumerate(zip(export.processes, collectors, strict=True))
+            Recorded(collector.finish(), export.header(process), process.rank, export.notes, export.ranks_by)
+            for process, collector in zip(export.processes, collectors, strict=True)
         ]

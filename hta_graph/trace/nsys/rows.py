@@ -169,7 +169,7 @@ def read_rows(path: Location, wanted: Ids) -> tuple[dict[int, Row], dict[str, An
                 chosen[here - first] = True
                 found.update(zip(here.tolist(), writer.rows(batch.take(chosen)), strict=True))
             first += len(batch)
-        return found, export.header(export.processes[0].rank if len(export.processes) == 1 else None)
+        return found, export.header()
 
 
 def kineto_text(path: Location) -> Iterator[bytes]:
@@ -181,7 +181,7 @@ def kineto_text(path: Location) -> Iterator[bytes]:
     with Database(path) as database:
         export = Export(database)
         writer = _Writer(export)
-        header = msgspec.json.encode(export.header(export.processes[0].rank if len(export.processes) == 1 else None))
+        header = msgspec.json.encode(export.header())
         yield header[:-1] + b',"traceEvents":['
         separator = b""
         for rows in chain(map(writer.rows, export.batches(detailed=True)), [writer.metadata()]):
