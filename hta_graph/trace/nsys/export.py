@@ -105,7 +105,8 @@ class Export:
                 devices = {int(key): () for (key,) in rows if key is not None}
         ordered = sorted(devices, key=lambda key: (devices[key], key))
         ranks: list[int | None] = list(self._numbers_of(ordered))
-        return [RankProcess(key, rank, devices[key]) for rank, key in zip(ranks, ordered, strict=True)]
+        found = [RankProcess(key, rank, devices[key]) for rank, key in zip(ranks, ordered, strict=True)]
+        return sorted(found, key=lambda process: process.rank or 0)
 
     def _numbers_of(self, processes: Sequence[int]) -> Iterable[int | None]:
         """Return the ranks of processes: as MPI numbers them, else by the environment, else by their order."""
