@@ -62,16 +62,17 @@ NSIGHT_TABLE = re.compile(r"(CUPTI_ACTIVITY_KIND_\w{1,40}|NVTX_EVENTS)$")
 ROCPD_TABLE = re.compile(r"rocpd_")
 
 
-def _tables_of(path: Location) -> list[str]:
-    """Return the names of a database's tables; none where it cannot be opened."""
+def _tables_of(path: Location) -> list[str] | None:
+    """Return the names of a database's tables; None where it cannot be opened: its reader says why."""
     if is_remote(path):
-        return []
-    with suppress(sqlite3.Error, OSError):
+        return None
+    # The words about a damaged schema repeat bytes of the file that may be no text.
+    with suppress(sqlite3.Error, UnicodeDecodeError, OSError):
         name = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
         with closing(sqlite3.connect(name, uri=True)) as database:
             listed = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 1000")
             return [str(table) for (table,) in listed.fetchall()]
-    return []
+    return None
 
 
 def _begin(*texts: bytes, at: int = 0) -> re.Pattern[bytes]:
@@ -172,9 +173,11 @@ KINETO_TRACE = Format(
 
 def format_of(path: Location, begin: bytes) -> Format | None:
     """Return the format of a file that begins so; None for JSON and for what is not known."""
-    tables = _tables_of(path) if SQLITE.match(begin) else []
+    tables = _tables_of(path) if SQLITE.match(begin) else None
     for known in FORMATS:
-        if known.begins.match(begin) and (known.tables is None or any(map(known.tables.match, tables))):
+        if known.begins.match(begin) and (
+            known.tables is None or tables is None or any(map(known.tables.match, tables))
+        ):
             return known
     is_report = path.name.endswith(NSIGHT_ENDINGS) and not JSON_BEGIN.match(begin)
     return NSIGHT_REPORT if is_report else None

@@ -126,7 +126,7 @@ class GrowthCheck:
 
     Args:
         path: the file, for errors.
-        text: the length of its text, which is held already.
+        text: the length of its text, which is held already; 0 where rows are read one by one.
     """
 
     def __init__(self, path: Location, text: int) -> None:
@@ -147,9 +147,8 @@ class GrowthCheck:
         self._checked, grown = now, now - self._begin
         self._memory = self._memory or memory_for_one_file(self._text + grown)
         if self._text + PEAK_PER_GROWTH * grown > max(self._memory - PEAK_OF_A_PROCESS, 2 * LEAST_TEXT):
-            raise too_large_error(
-                self._path, f"holds too many events in {format_bytes(self._text)} of text", self._memory
-            )
+            text = f" in {format_bytes(self._text)} of text" if self._text else ""
+            raise too_large_error(self._path, f"holds too many events{text}", self._memory)
 
 
 def available_memory() -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from hta_graph.arrays import find_sorted, take_or
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.storage.location import Location
+from hta_graph.trace.memory_limit import GrowthCheck
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.export import THREAD_MASK, Export, RankProcess
 from hta_graph.trace.nsys.sources import RANGES, SYNCS, Batch
@@ -121,14 +122,15 @@ def read_columns(path: Location) -> list[Recorded]:
     """Read an export: the columns of each rank, lowest first.
 
     Raises:
-        TraceError: it is damaged, or holds no rows.
+        TraceError: it is damaged, holds no rows, or more events than there is memory for.
     """
     with Database(path) as database:
         export = Export(database)
         keys = np.array([process.key for process in export.processes], np.int64)
         collectors = [_Collector(process) for process in export.processes]
-        first = 0
+        first, growth = 0, GrowthCheck(path, 0)
         for batch in export.batches():
+            growth.check()
             index = np.arange(first, first + len(batch))
             first += len(batch)
             for key, collector in zip(keys.tolist(), collectors, strict=True):

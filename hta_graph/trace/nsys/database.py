@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from hta_graph.errors import TraceError
 from hta_graph.storage.location import Location, is_remote
+from hta_graph.text.sanitize import one_line
 
 MAGIC = b"SQLite format 3\0"
 CHUNK = 1 << 16
@@ -89,8 +90,10 @@ class Database:
     def _told_errors(self) -> Iterator[None]:
         try:
             yield
+        except UnicodeDecodeError:  # SQLite's words repeat bytes of the file
+            raise TraceError(self.path, "is a damaged SQLite database: its schema is no text", EXPORT_AGAIN) from None
         except sqlite3.Error as error:
-            raise TraceError(self.path, f"is a damaged SQLite database: {error}", EXPORT_AGAIN) from None
+            raise TraceError(self.path, f"is a damaged SQLite database: {one_line(str(error))}", EXPORT_AGAIN) from None
 
     @property
     def tables(self) -> Mapping[str, frozenset[str]]:

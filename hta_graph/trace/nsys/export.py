@@ -184,7 +184,7 @@ class Export:
     def _last(self) -> int:
         """The last time in the file: a range that is still open ends there."""
         ends = [0]
-        for table in (KERNELS, CALLS, RANGES):
+        for table in (*GPU_TABLES, CALLS, RANGES):
             if self.database.has(table, "end"):
                 ends += self.database.rows(f'SELECT MAX(CAST("end" AS INTEGER)) FROM "{table}"')[0]  # noqa: S608
         return max(end for end in ends if end is not None) - self._begins_at
