@@ -61,7 +61,7 @@ class _Collector:
             "wait_on_stream": batch["record stream"] if is_sync else nothing,
             "record_correlation": batch["record"] if is_sync else nothing,
             "forward_thread": np.full(count, -1, np.int32),
-            "collective": np.zeros(count, np.bool_),
+            "collective": batch["collective"] > 0,
             "bytes": moved,
             "bandwidth": rate,
         })  # fmt: skip

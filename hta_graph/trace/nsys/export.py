@@ -19,6 +19,7 @@ from hta_graph.arrays import find_sorted, take_or
 from hta_graph.errors import NotATraceError
 from hta_graph.model import Ints
 from hta_graph.trace.nsys.database import Database
+from hta_graph.trace.nsys.nccl import collective_arguments
 from hta_graph.trace.nsys.sources import (
     CALLS,
     EVENTS,
@@ -104,7 +105,8 @@ class Export:
                 devices = {int(key): () for (key,) in rows if key is not None}
         ordered = sorted(devices, key=lambda key: (devices[key], key))
         ranks: list[int | None] = list(self._numbers_of(ordered))
-        return [RankProcess(key, rank, devices[key]) for rank, key in zip(ranks, ordered, strict=True)]
+        found = [RankProcess(key, rank, devices[key]) for rank, key in zip(ranks, ordered, strict=True)]
+        return sorted(found, key=lambda process: process.rank or 0)
 
     def _numbers_of(self, processes: Sequence[int]) -> Iterable[int | None]:
         """Return the ranks of processes: as MPI numbers them, else by the environment, else by their order."""
@@ -265,7 +267,16 @@ class Export:
             numbers["is operator"] = self._are_operators(batch)
         if source.table == SYNCS:
             return self._with_calls(replace(batch, numbers=numbers))
+        if source.table == KERNELS and self._collectives:
+            keys = zip(batch["process"].tolist(), batch["correlation"].tolist(), strict=True)
+            arguments = [self._collectives.get(key) for key in keys]
+            numbers["collective"] = np.array([found is not None for found in arguments], np.int64)
+            batch = replace(batch, texts={**batch.texts, "arguments": arguments})
         return replace(batch, numbers=numbers)
+
+    @cached_property
+    def _collectives(self) -> dict[tuple[int, int], dict[str, Any]]:
+        return collective_arguments(self.database, {process.key: process.rank for process in self.processes})
 
     def _devices_of(self, batch: Batch) -> Ints:
         known = [

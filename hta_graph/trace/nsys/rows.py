@@ -48,8 +48,10 @@ ARG_OF = {"graph": "graph id", "graph node": "graph node id"}
 
 def _kernel_args(batch: Batch) -> Iterator[Row]:
     grids = [list(zip(*(batch[f"{kind}{axis}"].tolist() for axis in "XYZ"), strict=True)) for kind in ("grid", "block")]
-    for args, grid, block in zip(_stream_args(batch), *grids, strict=True):
-        yield {**args, "grid": list(grid), "block": list(block)} if min(*grid, *block) >= 0 else args
+    known = batch.texts.get("arguments") or [None] * len(batch)
+    for args, grid, block, collective in zip(_stream_args(batch), *grids, known, strict=True):
+        shape = {"grid": list(grid), "block": list(block)} if min(*grid, *block) >= 0 else {}
+        yield {**args, **shape, **(collective or {})}
 
 
 def _sync_args(batch: Batch) -> Iterator[Row]:
