@@ -8,6 +8,7 @@ import numpy as np
 
 from hta_graph.arrays import find_sorted, take_or
 from hta_graph.model import Bools, EventKind, Ids, Ints
+from hta_graph.progress import begin_stage
 from hta_graph.storage.location import Location
 from hta_graph.trace.memory_limit import GrowthCheck
 from hta_graph.trace.nsys.database import Database
@@ -69,7 +70,8 @@ class _Collector:
     def finish(self) -> Collected:
         """Return all rows together."""
         names = self._parts[0] if self._parts else {}
-        columns = {name: np.concatenate([part[name] for part in self._parts]) for name in names}
+        # Each column's parts are let go before the next one's are joined.
+        columns = {name: np.concatenate([part.pop(name) for part in self._parts]) for name in list(names)}
         if columns:
             columns["forward_thread"] = self._forward_threads(columns)
         return Collected(columns, self.names, self.threads, self.streams)
@@ -128,6 +130,7 @@ def read_columns(path: Location) -> list[Recorded]:
         export = Export(database)
         keys = np.array([process.key for process in export.processes], np.int64)
         collectors = [_Collector(process) for process in export.processes]
+        begin_stage(f"reading {path.name}")
         first, growth = 0, GrowthCheck(path, 0)
         for batch in export.batches():
             growth.check()
