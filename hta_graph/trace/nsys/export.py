@@ -319,12 +319,13 @@ class Export:
         if self.database.has(CALLS, "globalTid", "correlationId", "nameId") and self.database.has(
             SYNCS, "correlationId"
         ):
+            columns = [self.database.column(CALLS, name, -1) for name in ("globalTid", "correlationId", "nameId")]
             found = self.database.rows(
-                f'SELECT "globalTid" >> {THREAD_BITS}, "correlationId", "nameId" FROM "{CALLS}" WHERE "globalTid" > 0'  # noqa: S608
-                f' AND "nameId" >= 0 AND "correlationId" IN (SELECT "correlationId" FROM "{SYNCS}")'
+                f'SELECT {", ".join(columns)} FROM "{CALLS}" WHERE "globalTid" > 0 AND "nameId" >= 0'  # noqa: S608
+                f' AND "correlationId" IN (SELECT "correlationId" FROM "{SYNCS}")'
             )
-        process, correlation, name = np.array(found, np.int64).reshape(-1, 3).T
-        key, first = np.unique(self._pair_key(process, correlation), return_index=True)
+        thread, correlation, name = np.array(found, np.int64).reshape(-1, 3).T
+        key, first = np.unique(self._pair_key(thread >> THREAD_BITS, correlation), return_index=True)
         return key, name[first]
 
     @cached_property

@@ -34,6 +34,12 @@ NAME_OF_CALL = {
 MESSAGES = frozenset({"send", "recv"})
 HEXADECIMAL = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2})+")
 MOST_CALLS = 10_000_000
+NEEDED = {
+    RANGES: ("globalTid", "start", "domainId", "text", "textId"),
+    CALLS: ("globalTid", "correlationId", "end"),
+    KERNELS: ("correlationId", "globalPid", "demangledName"),
+    "StringIds": ("id", "value"),
+}
 
 Key = tuple[int, int]
 """A process and a correlation."""
@@ -49,7 +55,7 @@ class _Schema:
         return {
             name: struct.unpack_from(f"<{code}", body, offset)[0]
             for name, offset, code in self.entries
-            if offset + struct.calcsize(code) <= len(body)
+            if 0 <= offset <= len(body) - struct.calcsize(code)
         }
 
 
@@ -69,7 +75,7 @@ def collective_arguments(database: Database, rank_of: Mapping[int, int | None]) 
         database: the export.
         rank_of: the rank of each process.
     """
-    if not database.has(RANGES, "globalTid", "start") or not database.has(CALLS, "globalTid", "correlationId"):
+    if not all(database.has(table, *columns) for table, columns in NEEDED.items()):
         return {}
     calls = _calls_by_thread(database)
     if not calls:
@@ -91,8 +97,9 @@ def collective_arguments(database: Database, rank_of: Mapping[int, int | None]) 
 def _launches_by_thread(database: Database) -> dict[int, list[tuple[int, int]]]:
     """Return the calls that launched NCCL's kernels, by thread in order of time: end and correlation."""
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    numbers = ", ".join(map(_integer, ("c.globalTid", 'c."end"', "c.correlationId")))
     rows = database.rows(
-        f'SELECT c.globalTid, c."end", c.correlationId FROM "{CALLS}" c JOIN "{KERNELS}" k '  # noqa: S608
+        f'SELECT {numbers} FROM "{CALLS}" c JOIN "{KERNELS}" k '  # noqa: S608
         f"ON k.correlationId = c.correlationId AND k.globalPid >> {THREAD_BITS} = c.globalTid >> {THREAD_BITS} "
         f"JOIN StringIds s ON s.id = k.demangledName WHERE s.value LIKE '%nccl%' LIMIT {MOST_CALLS}"
     )
@@ -108,13 +115,14 @@ def _calls_by_thread(database: Database) -> dict[int, list[tuple[int, _Call]]]:
         return {}
     some = " OR ".join(f"{name} IS NOT NULL" for name in columns)
     name = "COALESCE(text, (SELECT value FROM StringIds WHERE id = NVTX_EVENTS.textId))"
-    query = f"SELECT globalTid, start, domainId, {name}, {', '.join(columns)} FROM {RANGES} WHERE {some}"  # noqa: S608
+    numbers = ", ".join(map(_integer, ("globalTid", "start", "domainId")))
+    query = f"SELECT {numbers}, {name}, {', '.join(columns)} FROM {RANGES} WHERE {some}"  # noqa: S608
     schemas = _schemas(database)
     found: dict[int, list[tuple[int, _Call]]] = defaultdict(list)
     for chunk in database.chunks(query):
         for thread, start, domain, name, *payloads in chunk:
             values = next(filter(None, (_values(schemas.get(domain, {}), payload) for payload in payloads)), None)
-            if values and COMMUNICATOR in values and isinstance(thread, int):
+            if values and COMMUNICATOR in values:
                 found[thread].append((start, _Call(thread >> THREAD_BITS, str(name), values)))
     for own in found.values():
         own.sort(key=lambda item: item[0])
@@ -124,17 +132,25 @@ def _calls_by_thread(database: Database) -> dict[int, list[tuple[int, _Call]]]:
 def _schemas(database: Database) -> dict[int, dict[int, _Schema]]:
     """Return how payloads are laid out, by domain and number."""
     table, entries = "NVTX_PAYLOAD_SCHEMAS", "NVTX_PAYLOAD_SCHEMA_ENTRIES"
-    if not database.has(table, "domainId", "schemaId", "payloadSize") or not database.has(entries, "offset", "type"):
+    columns = ("domainId", "schemaId", "idx", "name", "offset", "type")
+    if not database.has(table, "domainId", "schemaId", "payloadSize") or not database.has(entries, *columns):
         return {}
     fields: dict[Key, dict[int, tuple[str, int, str]]] = defaultdict(dict)
-    listed = database.rows(f"SELECT domainId, schemaId, idx, name, offset, type FROM {entries} LIMIT 100000")  # noqa: S608
-    for domain, number, place, name, offset, kind in listed:
+    numbers = ", ".join(map(_integer, ("domainId", "schemaId", "idx", "offset", "type")))
+    listed = database.rows(f"SELECT {numbers}, CAST(name AS TEXT) FROM {entries} LIMIT 100000")  # noqa: S608
+    for domain, number, place, offset, kind, name in listed:
         if kind in CODES:
-            fields[domain, number][place] = (str(name), offset or 0, CODES[kind])
+            fields[domain, number][place] = (str(name), offset, CODES[kind])
     found: dict[int, dict[int, _Schema]] = defaultdict(dict)
-    for domain, number, size in database.rows(f"SELECT domainId, schemaId, payloadSize FROM {table} LIMIT 100000"):  # noqa: S608
-        found[domain][number] = _Schema(size or 0, tuple(fields[domain, number].values()))
+    numbers = ", ".join(map(_integer, ("domainId", "schemaId", "payloadSize")))
+    for domain, number, size in database.rows(f"SELECT {numbers} FROM {table} LIMIT 100000"):  # noqa: S608
+        if size > 0:
+            found[domain][number] = _Schema(size, tuple(fields[domain, number].values()))
     return found
+
+
+def _integer(column: str) -> str:
+    return f"COALESCE(CAST({column} AS INTEGER), 0)"
 
 
 def _values(schemas: Mapping[int, _Schema], payload: object) -> Mapping[str, int] | None:
@@ -150,9 +166,9 @@ def _values(schemas: Mapping[int, _Schema], payload: object) -> Mapping[str, int
     if not isinstance(payload, bytes):
         return None
     for number, schema in schemas.items():
-        head = payload[: len(payload) - schema.size]
+        head = payload[: max(len(payload) - schema.size, 0)]
         words = struct.unpack(f"<{len(head) // 4}I", head[: len(head) // 4 * 4])
-        if len(payload) >= schema.size > 0 and number in words:
+        if len(payload) >= schema.size and number in words:
             return schema.decode(payload[len(head) :])
     return None
 
@@ -195,7 +211,7 @@ def _arguments_of(calls: list[_Call], groups: Mapping[int, tuple[int, list[int]]
     found["Out msg nelems"] = received * parts if name == "_allgather_base" else received
     values = calls[0].values
     if name in MESSAGES and len(calls) == 1 and PEER in values:
-        peer = ranks[values[PEER]] if values[PEER] < len(ranks) else values[PEER]
+        peer = ranks[values[PEER]] if 0 <= values[PEER] < len(ranks) else values[PEER]
         found["Dst Rank" if name == "send" else "Src Rank"] = peer
     if ROOT in values:
         found["Rank"] = values[ROOT]
