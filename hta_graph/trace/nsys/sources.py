@@ -321,13 +321,13 @@ SOURCES: tuple[Source, ...] = (
     Source(
         "SCHED_EVENTS", "os_call", _state_names, {"thread": "globalTid", "state": "threadState"},
         rows=NOT_SCHEDULED,
-        needs={"SCHED_EVENTS": ("globalTid", "isSchedIn", "threadState")},
+        needs={"SCHED_EVENTS": ("start", "globalTid", "isSchedIn", "threadState")},
     ),
     Source(
         "COMPOSITE_EVENTS", "python_function", _sample_names,
         {"thread": "globalTid", "name": "symbol", "module": "module"},
         rows=SAMPLES,
-        needs={"COMPOSITE_EVENTS": ("id", "globalTid"), CALLCHAINS: ("id", "symbol", "module", "stackDepth")},
+        needs={"COMPOSITE_EVENTS": ("id", "start", "globalTid"), CALLCHAINS: ("id", "symbol", "module", "stackDepth")},
     ),
     Source("PROFILER_OVERHEAD", "overhead", _by_id(), ON_THREAD),
     Source(CUPTI + "OVERHEAD", "overhead", _by_id(), ON_THREAD),
