@@ -125,7 +125,7 @@ VALUES: dict[str, Giver] = {
     "--memory": one_of("4G", "1M", "0", "x", "1e9", "999999999999T"), "--min-pattern-len": COUNTS, "--near": SHARES,
     "--nodes": _file_or_output(".csv"), "--num-kernels": COUNTS, "--operator": one_of(*NAMES, "aten::"),
     "--operators": one_of(*NAMES, "aten::"), "--overlay": _file(".json", ".json.gz"),
-    "--peaks": _peaks, "--parquet": _file(""),
+    "--kineto": _file_or_output(".json", ".json.gz"), "--peaks": _peaks, "--parquet": _file(""),
     "--plot": _file(".html", ".x"), "--prefix": one_of("trace", "", "../x", "a/b", "é", ".."),
     "--rank": RANKS, "--test-rank": RANKS, "--step": STEPS, "--test-step": STEPS, "--top-k": COUNTS,
     "--remove": _some_of(*WHAT), "--scale": _some_of(*(f"{what}=0.5" for what in WHAT), "kernel:.*=-1", "x", "a=nan"),

@@ -62,6 +62,7 @@ def cases(trace: str) -> Iterator[Case]:
     )
     yield "graph --json", ["graph", trace, "--json", "-"], []
     yield "graph --parquet", ["graph", trace, "--parquet", "p"], ["p"]
+    yield "graph --kineto", ["graph", trace, "--kineto", "k.json"], ["k.json"]
     yield "sync-deps", ["sync-deps", trace], []
     yield "sync-deps --json", ["sync-deps", trace, "--json", "-"], []
     yield "sync-deps --csv", ["sync-deps", trace, "--csv", "-"], []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
-from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.facts import Confidence, PathFacts, PathFinding
 from analyses.advice.host_rules import may_be_polling
 from analyses.messages import advice
 from hta_graph.arrays import distinct
@@ -20,6 +23,14 @@ START_UP_CALL_NS = 10_000_000
 """No call of a running program takes 10 ms but for waits and launches: it makes a context or loads code."""
 
 
+def _finding(
+    facts: PathFacts, said: advice.Advice, evidence: Mapping[str, Any], confidence: Confidence = "high"
+) -> PathFinding:
+    """Make a finding that says what to record in the words of the profiler that recorded."""
+    is_export = "recorder" in facts.graph.trace.settings
+    return PathFinding.of_advice(advice.in_words_of_nsight(said) if is_export else said, evidence, confidence)
+
+
 def no_python_stacks(facts: PathFacts) -> PathFinding | None:
     """Much time passes outside of operators, and there are no Python stacks."""
     silent = facts.segments_in_classes(BoundBy.CPU_GAP)
@@ -32,7 +43,7 @@ def no_python_stacks(facts: PathFacts) -> PathFinding | None:
     largest = facts.largest_names(silent)
     evidence = {"cpu_gap_ns": time_ns, "largest": facts.largest_records(silent)}
     under = largest[0][0] if largest and 2 * largest[0][1] > time_ns else None
-    return PathFinding.of_advice(advice.no_python_stacks(facts.timed(time_ns), under), evidence)
+    return _finding(facts, advice.no_python_stacks(facts.timed(time_ns), under), evidence)
 
 
 def no_sync_records(facts: PathFacts) -> PathFinding | None:
@@ -47,7 +58,7 @@ def no_sync_records(facts: PathFacts) -> PathFinding | None:
     if not facts.is_notable(time_ns) or has_records or facts.graph.event_flags.amd_call.any():
         return None
     evidence = {"unexplained_ns": time_ns, "waits": int(waits.sum())}
-    return PathFinding.of_advice(advice.no_sync_records(facts.timed(time_ns)), evidence)
+    return _finding(facts, advice.no_sync_records(facts.timed(time_ns)), evidence)
 
 
 def begun_too_late(facts: PathFacts) -> PathFinding | None:
@@ -57,7 +68,7 @@ def begun_too_late(facts: PathFacts) -> PathFinding | None:
     time_ns = facts.path.by_reason_ns.get(Reason.BEFORE_RECORDING.label, 0) - head_ns
     if not facts.is_notable(time_ns):
         return None
-    return PathFinding.of_advice(advice.begun_too_late(facts.timed(time_ns)), {"unexplained_ns": time_ns})
+    return _finding(facts, advice.begun_too_late(facts.timed(time_ns)), {"unexplained_ns": time_ns})
 
 
 def causes_not_recorded(facts: PathFacts) -> PathFinding | None:
@@ -66,7 +77,7 @@ def causes_not_recorded(facts: PathFacts) -> PathFinding | None:
         return None
     reason, time_ns = max(facts.path.by_reason_ns.items(), key=lambda item: item[1])
     evidence = {"unexplained_ns": facts.path.by_bound_ns[BoundBy.UNEXPLAINED.label], "reason": reason}
-    return PathFinding.of_advice(advice.causes_not_recorded(reason, facts.timed(time_ns)), evidence)
+    return _finding(facts, advice.causes_not_recorded(reason, facts.timed(time_ns)), evidence)
 
 
 def no_gpu_rows(facts: PathFacts) -> PathFinding | None:
@@ -74,7 +85,7 @@ def no_gpu_rows(facts: PathFacts) -> PathFinding | None:
     calls = 0 if facts.has_gpu_rows else int(facts.graph.event_flags.enqueueing_call.sum())
     if not calls:
         return None
-    return PathFinding.of_advice(advice.no_gpu_rows(calls), {"enqueueing_calls": calls})
+    return _finding(facts, advice.no_gpu_rows(calls), {"enqueueing_calls": calls})
 
 
 def start_up_recorded(facts: PathFacts) -> PathFinding | None:
@@ -99,7 +110,7 @@ def start_up_recorded(facts: PathFacts) -> PathFinding | None:
         "largest": facts.largest_records(chosen),
     }  # fmt: skip
     said = advice.start_up_recorded(facts.timed(time_ns), largest[0][0], largest[0][1])
-    return PathFinding.of_advice(said, evidence, "medium")
+    return _finding(facts, said, evidence, "medium")
 
 
 def mostly_start_up_ns(finding: PathFinding, length_ns: int) -> int:

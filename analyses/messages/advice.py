@@ -485,6 +485,27 @@ HOW_TO_RECORD: Mapping[str, str] = {
 """By reason for being unexplained what the next trace should hold."""
 
 
+NSIGHT_STACKS = "nsys profile --trace=cuda,nvtx,osrt --sample=process-tree"
+IN_NSIGHT: Mapping[str, str] = {
+    "with_stack=True and enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)": NSIGHT_STACKS,
+    "with_stack=True": NSIGHT_STACKS,
+    "enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)": "nsys profile --cuda-event-trace=true",
+    "ProfilerActivity.CUDA and without hardware counters": "nsys profile --trace=cuda,nvtx",
+    "pass schedule(wait=…, warmup=…) to the profiler and call prof.step()": "nsys profile "
+    "--capture-range=cudaProfilerApi, and torch.cuda.profiler.start() in the program",
+    "has no Python stacks": "has no samples, OS runtime calls or Python stacks",
+}
+"""What PyTorch's profiler is told, in the words of Nsight Systems."""
+
+
+def in_words_of_nsight(said: Advice) -> Advice:
+    """Say how to record with Nsight Systems what is said of PyTorch's profiler."""
+    action, why = said
+    for torch, nsight in IN_NSIGHT.items():
+        action, why = action.replace(torch, nsight), why.replace(torch, nsight)
+    return Advice(action, why)
+
+
 def causes_not_recorded(reason: str, time: str) -> Advice:
     """Much time is unexplained."""
     return Advice(

@@ -14,14 +14,20 @@ from hta_graph.trace.rank_files import RankFile
 
 def rank_task(file: RankFile, asked: RankRequest, *, memory: int | None) -> Task:
     """Ask for the graph of a file, or as much of it as is wanted, with so much memory (bytes)."""
-    arguments = {"path": name_with_secrets(file.path), "rank": file.rank, "asked": asked.as_record()}
+    arguments = {
+        "path": name_with_secrets(file.path),
+        "rank": file.rank,
+        "process": file.process,
+        "asked": asked.as_record(),
+    }
     return Task(f"{__name__}:file_pieces", arguments, memory)
 
 
-def file_pieces(path: str, rank: int, asked: Mapping[str, Any]) -> Iterator[bytes | memoryview]:
+def file_pieces(path: str, rank: int, process: str | None, asked: Mapping[str, Any]) -> Iterator[bytes | memoryview]:
     """Read a file whose rank is known and return its graph's bytes.
 
     Raises:
         HtaGraphError: the file cannot be read.
     """
-    return encode_graph(read_rank_graph(RankFile(resolve_location(path), rank, "header"), RankRequest.of_record(asked)))
+    file = RankFile(resolve_location(path), rank, "header", process=process)
+    return encode_graph(read_rank_graph(file, RankRequest.of_record(asked)))

@@ -110,7 +110,7 @@ class SummaryCache:
         for text in (
             str(CACHE_FORMAT),
             _version(),
-            str(file.rank),
+            f"{file.rank} {file.process}",
             json.dumps(asked | {"cache": None}, sort_keys=True),
         ):
             key.update(text.encode() + b"\0")

@@ -177,7 +177,10 @@ class SummaryJobReader:
     ) -> dict[int, DependencyGraph]:
         if not graphs:
             return {}
-        files = [RankFile(graph.path, rank, "header") for rank, graph in graphs.items()]
+        files = [
+            RankFile(graph.path, rank, "header", process=graph.trace.settings.get("process"))
+            for rank, graph in graphs.items()
+        ]
         found = {}
         with (
             self.progress(doing) as progress,

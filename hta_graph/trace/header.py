@@ -25,8 +25,8 @@ ENDS_BYTES = 1 << 20
 FIRST_EVENT = re.compile(rb'"traceEvents"\s*:\s*\[(?=\s*\{)')
 BARE_LIST = re.compile(rb"\s*\[\s*\{")
 DISTRIBUTED = b'"distributedInfo"'
-TEXT_PER_ZIPPED = 12
-"""How long a trace's text is for each byte of a zip archive: 8 to 20 (measured with gzip)."""
+TEXT_PER_BYTE = {"zip": 12, "sqlite": 2}
+"""How long a trace's text is for each byte of a zip archive (8 to 20, measured with gzip) or a database."""
 SAMPLE = 1 << 16
 SAMPLE_TEXT = 1 << 22
 WORTH_SAMPLING = 1 << 18
@@ -154,7 +154,7 @@ def _text_size(path: Location) -> int:
         with open_to_peek(path) as file:
             begin = file.read(HEAD_BYTES)
             if not is_gzip(begin) and not is_zstd(begin):
-                return packed * TEXT_PER_ZIPPED if layer_of(begin) == "zip" else packed
+                return packed * TEXT_PER_BYTE.get(layer_of(begin), 1)
             noted = max(_length_of_last_member(file) if is_gzip(begin) else frame_length(begin), packed)
             if packed < WORTH_SAMPLING:
                 return noted

@@ -94,6 +94,7 @@ class Document(msgspec.Struct, Generic[AnyRow]):
     hip_driver_version: Any = None
     host_name: Any = None
     recorder: Any = None
+    process: Any = None
 
     @property
     def header(self) -> Header:

@@ -27,12 +27,16 @@ LONGEST_SETTING = 100
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A trace file, the rank and the number of ranks in its header, if any; or why it cannot be read."""
+    """A trace file, the rank and the number of ranks in its header, if any; or why it cannot be read.
+
+    Of a file that holds several ranks there is one for each ``process``.
+    """
 
     path: Location
     in_header: int | None
     error: HtaGraphError | None = None
     world_size: int | None = None
+    process: str | None = None
 
 
 @dataclass(frozen=True)
@@ -40,12 +44,14 @@ class RankFile:
     """A trace file, its rank, and where the rank comes from: ``header``, ``file name`` or ``order``.
 
     A file that cannot be read has an ``error``; its rank is the one in its name, or its place in the order.
+    ``process`` says which one of a file that holds several ranks.
     """
 
     path: Location
     rank: int
     source: str
     error: HtaGraphError | None = None
+    process: str | None = None
 
 
 def header_count(header: Header, key: str) -> int | None:
@@ -209,9 +215,9 @@ def assign_ranks(files: Iterable[FoundFile]) -> list[RankFile]:
     known: list[RankFile] = []
     unknown: list[FoundFile] = []
     for file in files:
-        in_name = rank_in_name(file.path)
+        in_name = None if file.process else rank_in_name(file.path)
         if file.in_header is not None:
-            known.append(RankFile(file.path, file.in_header, "header"))
+            known.append(RankFile(file.path, file.in_header, "header", process=file.process))
         elif in_name is not None:
             known.append(RankFile(file.path, in_name, "file name", file.error))
         else:
@@ -219,7 +225,9 @@ def assign_ranks(files: Iterable[FoundFile]) -> list[RankFile]:
     taken = _claimed_ranks(known)
     # As many numbers as there are files are enough to give each of the unknown ones a free one.
     free = (rank for rank in range(len(taken) + len(unknown)) if rank not in taken)
-    known += [RankFile(file.path, rank, "order", file.error) for file, rank in zip(unknown, free, strict=False)]
+    known += [
+        RankFile(file.path, rank, "order", file.error, file.process) for file, rank in zip(unknown, free, strict=False)
+    ]
     return sorted(known, key=lambda file: (file.rank, file.error is not None))
 
 
@@ -230,7 +238,7 @@ def _claimed_ranks(files: Iterable[RankFile]) -> dict[int, RankFile]:
         other = taken.setdefault(file.rank, file)
         if other.error:
             taken[file.rank] = file
-        elif other.path != file.path and not file.error:
+        elif (other.path, other.process) != (file.path, file.process) and not file.error:
             raise TraceError(file.path, f"claims rank {file.rank}, as {other.path} does", "pass one file per rank")
     return taken
 

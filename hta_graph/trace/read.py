@@ -37,7 +37,7 @@ from hta_graph.trace.rank_files import (
     files_of_no_rank,
     header_count,
 )
-from hta_graph.trace.readers import reader_of
+from hta_graph.trace.readers import is_database, reader_of
 from hta_graph.trace.table import Trace
 
 Say = Callable[[str], None]
@@ -70,16 +70,17 @@ def read_without_log(place: Location, *, salvage: bool) -> Trace:
     Raises:
         TraceError: it cannot be read, or holds several recordings.
     """
-    return _only_one(place, _read_recordings(place, salvage=salvage))
+    return _only_one(place, _read_recordings(place, salvage=salvage)[0])
 
 
-def _read_recordings(place: Location, *, salvage: bool) -> list[Trace]:
-    """Read the traces of all recordings in a file; of nearly every file that is one."""
+def _read_recordings(place: Location, *, salvage: bool) -> tuple[list[Trace], str]:
+    """Read the traces of all recordings in a file, of nearly every file one; and how several ranks are numbered."""
     if reader := reader_of(place):
-        return [assemble_recorded(place, found) for found in reader.columns(place)]
+        recorded = reader.columns(place)
+        return [assemble_recorded(place, found) for found in recorded], recorded[0].ranks_by
     traces = traces_of_bytes(place, read_bytes(place), salvage=salvage)
     linked = [match_launches_by_external_id(match_launches_by_arrows(found)) for found in traces]
-    return [end_frames_with_callers(found) for found in linked]
+    return [end_frames_with_callers(found) for found in linked], ""
 
 
 def _only_one(path: Location, traces: Sequence[Trace]) -> Trace:
@@ -152,9 +153,7 @@ def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: 
         try:
             if isinstance(peeked, TooLargeError):
                 raise peeked
-            header = peeked or _decoded_header(path, salvage=salvage)
-            sizes = header_count(header, "rank"), header_count(header, "world_size")
-            found.append(FoundFile(path, sizes[0], world_size=sizes[1]))
+            found += _ranks_of_file(path, peeked, salvage=salvage)
         except NotATraceError as error:
             if len(paths) == 1:
                 raise
@@ -173,6 +172,14 @@ def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: 
     if by_order:
         say(_order_line(by_order))
     return ranks
+
+
+def _ranks_of_file(path: Location, peeked: Header | None, *, salvage: bool) -> list[FoundFile]:
+    """Return the ranks of a file: as many as it has, where a reader of its own knows, else the one of its header."""
+    if reader := reader_of(path):
+        return [FoundFile(path, rank, None, size, process) for rank, size, process in reader.ranks(path)]
+    header = peeked or _decoded_header(path, salvage=salvage)
+    return [FoundFile(path, header_count(header, "rank"), world_size=header_count(header, "world_size"))]
 
 
 def _without_merged(found: Sequence[FoundFile], say: Say) -> list[FoundFile]:
@@ -206,7 +213,7 @@ def _it_or_them(files: Sequence[FoundFile]) -> str:
 def _peeked(path: Location) -> Header | TooLargeError | None:
     """Read a header alone; files on the network are asked for theirs at the same time, each in a thread."""
     try:
-        return peek_header(path)
+        return None if is_database(path) else peek_header(path)
     except MemoryError:
         return out_of_memory_error(path)
 
@@ -304,13 +311,14 @@ def read_single_file(
     Raises:
         TraceError: the file is broken, or its rank is none of ``ranks``.
     """
-    traces = _read_recordings(path, salvage=salvage)
+    traces, ranks_by = _read_recordings(path, salvage=salvage)
     if len(traces) == 1:
         files = assign_ranks([FoundFile(path, traces[0].rank)])
     else:
         files = [RankFile(path, trace.rank or 0, "process") for trace in traces]
     if len(traces) > 1 and ranks is None:
-        say(f"{path}: holds the recordings of {len(traces)} ranks; read as ranks {_spans(traces)}")
+        how = ranks_by and f", by {ranks_by}"
+        say(f"{path}: holds the recordings of {len(traces)} ranks; read as ranks {_spans(traces)}{how}")
     numbered = {file.rank: replace(trace, rank=file.rank) for file, trace in zip(files, traces, strict=True)}
     return [numbered[file.rank] for file in choose_ranks(files, ranks)]
 
@@ -331,7 +339,9 @@ def read_rank(file: RankFile, *, salvage: bool = False) -> Trace:
     """
     if file.error:
         raise file.error
-    return replace(read_without_log(file.path, salvage=salvage), rank=file.rank)
+    found, _ = _read_recordings(file.path, salvage=salvage)
+    own = [trace for trace in found if file.process and trace.settings.get("process") == file.process]
+    return replace(_only_one(file.path, own or found), rank=file.rank)
 
 
 def match_launches_by_external_id(trace: Trace) -> Trace:

@@ -14,7 +14,7 @@ from typing import Any
 from hta_graph.model import Ids
 from hta_graph.storage.location import Location, is_remote
 from hta_graph.trace.formats import HEAD_BYTES, NSIGHT_EXPORT, SQLITE, Format, format_of
-from hta_graph.trace.nsys.columns import read_columns
+from hta_graph.trace.nsys.columns import RankOfProcess, read_columns, read_ranks
 from hta_graph.trace.nsys.rows import kineto_text, read_rows
 from hta_graph.trace.recorded import Recorded
 
@@ -25,16 +25,18 @@ class Reader:
 
     Attributes:
         columns: the columns of each rank, lowest first.
+        ranks: the rank and the number of ranks, where these are known, and of several processes which one.
         rows: the rows at some places (ascending) as Kineto has them, and the header.
         text: all rows as a Kineto trace, in pieces.
     """
 
     columns: Callable[[Location], list[Recorded]]
+    ranks: Callable[[Location], list[RankOfProcess]]
     rows: Callable[[Location, Ids], tuple[dict[int, dict[str, Any]], dict[str, Any]]]
     text: Callable[[Location], Iterator[bytes]]
 
 
-READERS: Mapping[str, Reader] = {NSIGHT_EXPORT.name: Reader(read_columns, read_rows, kineto_text)}
+READERS: Mapping[str, Reader] = {NSIGHT_EXPORT.name: Reader(read_columns, read_ranks, read_rows, kineto_text)}
 """By the names of their formats."""
 
 
@@ -44,14 +46,22 @@ def reader_of(path: Location) -> Reader | None:
     Raises:
         TraceError: it is a database of which none is known.
     """
+    return database_reader(path, _begin_of(path)) if is_database(path) else None
+
+
+def is_database(path: Location) -> bool:
+    """Return whether a file of this machine begins as a database."""
+    return SQLITE.match(_begin_of(path)) is not None
+
+
+def _begin_of(path: Location) -> bytes:
     if is_remote(path):
-        return None
+        return b""
     try:
         with path.open("rb") as file:
-            begin = file.read(HEAD_BYTES)
-    except OSError:
-        return None
-    return database_reader(path, begin) if SQLITE.match(begin) else None
+            return file.read(HEAD_BYTES)
+    except (OSError, ValueError):  # a name with a null character is a ValueError
+        return b""
 
 
 def database_reader(path: Location, begin: bytes) -> Reader:

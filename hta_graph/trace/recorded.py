@@ -72,10 +72,11 @@ class Collected:
 class Recorded:
     """One rank of a file that is no Kineto trace: its columns, its header as Kineto's have it, and its rank.
 
-    ``notes`` are what a reader of its answers must know, one line each.
+    ``notes`` are what a reader of its answers must know, one line each; ``ranks_by`` says how ranks are numbered.
     """
 
     collected: Collected
     header: dict[str, Any]
     rank: int | None
     notes: tuple[str, ...] = ()
+    ranks_by: str = ""

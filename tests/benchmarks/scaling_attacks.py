@@ -41,7 +41,11 @@ FURTHER: dict[str, list[list[str]]] = {
         ["critical-path", "T", "--whole", "--overlay", "OUT/o.json", "--dot", "OUT/o.dot"],
     ],
     "what-if": [["what-if", "T"], ["what-if", "T", "--whole"], ["what-if", "T", "--scale", "kernel:gemm=0.5"]],
-    "graph": [["graph", "T", "--json", "OUT/o.json"], ["graph", "T", "--parquet", "OUT/parquet"]],
+    "graph": [
+        ["graph", "T", "--json", "OUT/o.json"],
+        ["graph", "T", "--parquet", "OUT/parquet"],
+        ["graph", "T", "--kineto", "OUT/k.json"],
+    ],
     "sync-deps": [["sync-deps", "T"], ["sync-deps", "T", "--json", "OUT/o.json", "--csv", "OUT/o.csv"]],
     "render": [
         ["render", "T", "--path", "--whole", "-o", "OUT/o.dot"],

@@ -35,6 +35,7 @@ def info() -> Schema:
         "file": FILE,
         "rank": RANK,
         "world_size": integer("Number of ranks of the job; null if not recorded.", null=True),
+        "recorder": text("The program that recorded, where it is not PyTorch's profiler; otherwise null.", null=True),
         "events": integer("Number of events."),
         "kinds": record({kind: integer(f"Events of kind {kind}.") for kind in KINDS}, "Events by kind, all kinds."),
         "lanes": list_of(record(lane, "A lane."), "CPU threads and GPU streams."),

@@ -35,7 +35,7 @@ NOT_BESIDE = {
     "--overlay": ("--per-step", "--summaries", "--cache"),
 }
 """Options that are refused beside others."""
-INSTEAD_OF_TEXT = ("--json", "--csv", "--plot", "--external-ids", "--parquet")
+INSTEAD_OF_TEXT = ("--json", "--csv", "--plot", "--external-ids", "--parquet", "--kineto")
 """Options beside which an answer has no file of its own."""
 
 
@@ -115,6 +115,10 @@ def _found(pattern: bytes, otherwise: str) -> Giver:
     return lambda place: [place.found(pattern, otherwise)]
 
 
+def _kineto(place: Place) -> list[str]:
+    return [_folder(place, "graph") if place.is_job else place.target(".json", ".json.gz")]
+
+
 def _output(place: Place) -> list[str]:
     """Name the file or folder that a command writes."""
     command = place.command[-1]
@@ -135,7 +139,7 @@ def _output(place: Place) -> list[str]:
 
 def _folder(place: Place, command: str) -> str:
     folder = place.outputs / "folder"
-    if command == "counters":  # which writes into a folder that is there
+    if command in ("counters", "graph"):  # which write into a folder that is there
         folder.mkdir()
     return str(folder)
 
@@ -186,7 +190,8 @@ VALUES: dict[str, Giver] = {
     "--external-ids": _file(".json"), "--fail-above": one_of("0", "5%"), "--flight": flight,
     "--host-trace": host_trace, "--instance": one_of("0", "0:1"), "--jobs": one_of("1"),
     "--json": lambda place: ["-"] if place.rng.random() < 0.3 else [place.target(".json")],
-    "--keep": one_of("shapes", "names,frames", "annotations"), "--launch-delay-cutoff": one_of("100"),
+    "--keep": one_of("shapes", "names,frames", "annotations"), "--kineto": _kineto,
+    "--launch-delay-cutoff": one_of("100"),
     "--launch-gap-us": one_of("1", "50"), "--log-level": one_of("INFO"), "--max-queue-length": one_of("1", "100"),
     "--memory": one_of("4G"), "--min-pattern-len": one_of("1", "2", "3"), "--near": one_of("1%", "20%"),
     "--nodes": _file(".csv"), "--num-kernels": one_of("1", "5"), "--operator": _found(OPERATOR, "aten::add"),

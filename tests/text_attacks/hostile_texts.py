@@ -40,7 +40,9 @@ TEXTS = {
 }
 ALL_AT_ONCE = " ".join(text for name, text in TEXTS.items() if name not in ("surrogate", "byte"))
 """What traces hold: each character tells which text it comes from. Texts that a reader may refuse stand alone."""
-WRITTEN = ("--json", "--csv", "--plot", "--overlay", "--dot", "--output", "--parquet", "--external-ids", "--nodes")
+WRITTEN = (
+    "--json", "--csv", "--plot", "--overlay", "--dot", "--output", "--parquet", "--kineto", "--external-ids", "--nodes",
+)  # fmt: skip
 KEPT_NAMES = re.compile(r"ProfilerStep#\d+|\[memory\]|cuda\w+|Memcpy .*")
 NO_FILE_NAME = re.compile("[/\x00\ud800-\udbff]")
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from hta_graph.arrays import find_sorted, take_or
 from hta_graph.model import Bools, EventKind, Ids, Ints
+from hta_graph.progress import begin_stage
 from hta_graph.storage.location import Location
 from hta_graph.trace.memory_limit import GrowthCheck
 from hta_graph.trace.nsys.database import Database
@@ -61,7 +62,7 @@ class _Collector:
             "wait_on_stream": batch["record stream"] if is_sync else nothing,
             "record_correlation": batch["record"] if is_sync else nothing,
             "forward_thread": np.full(count, -1, np.int32),
-            "collective": np.zeros(count, np.bool_),
+            "collective": batch["collective"] > 0,
             "bytes": moved,
             "bandwidth": rate,
         })  # fmt: skip
@@ -69,7 +70,8 @@ class _Collector:
     def finish(self) -> Collected:
         """Return all rows together."""
         names = self._parts[0] if self._parts else {}
-        columns = {name: np.concatenate([part[name] for part in self._parts]) for name in names}
+        # Each column's parts are let go before the next one's are joined.
+        columns = {name: np.concatenate([part.pop(name) for part in self._parts]) for name in list(names)}
         if columns:
             columns["forward_thread"] = self._forward_threads(columns)
         return Collected(columns, self.names, self.threads, self.streams)
@@ -100,6 +102,24 @@ def thread_ids(batch: Batch) -> list[Any]:
     return [f"GPU {device}" for device in batch["device"].tolist()]
 
 
+RankOfProcess = tuple[int | None, int | None, str | None]
+
+
+def read_ranks(path: Location) -> list[RankOfProcess]:
+    """Return the rank and the number of ranks of each process, where the file says them, and which one it is.
+
+    Raises:
+        TraceError: the file is damaged, or holds no rows.
+    """
+    with Database(path) as database:
+        export = Export(database)
+        several = len(export.processes) > 1
+        return [
+            (process.rank if export.is_numbered else None, export.world_size, str(process.pid) if several else None)
+            for process in export.processes
+        ]
+
+
 def read_columns(path: Location) -> list[Recorded]:
     """Read an export: the columns of each rank, lowest first.
 
@@ -110,6 +130,7 @@ def read_columns(path: Location) -> list[Recorded]:
         export = Export(database)
         keys = np.array([process.key for process in export.processes], np.int64)
         collectors = [_Collector(process) for process in export.processes]
+        begin_stage(f"reading {path.name}")
         first, growth = 0, GrowthCheck(path, 0)
         for batch in export.batches():
             growth.check()
@@ -120,6 +141,6 @@ def read_columns(path: Location) -> list[Recorded]:
                 if own.any():
                     collector.add(batch.take(own), index[own])
         return [
-            Recorded(collector.finish(), export.header(process.rank), process.rank, export.notes if at == 0 else ())
-            for at, (process, collector) in enumerate(zip(export.processes, collectors, strict=True))
+            Recorded(collector.finish(), export.header(process), process.rank, export.notes, export.ranks_by)
+            for process, collector in zip(export.processes, collectors, strict=True)
         ]

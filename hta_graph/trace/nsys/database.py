@@ -140,7 +140,8 @@ class Database:
             for at in range(0, len(missing), ASKED_AT_ONCE):
                 asked = missing[at : at + ASKED_AT_ONCE]
                 marks = ", ".join("?" * len(asked))
-                known.update(self.rows(f"SELECT id, value FROM StringIds WHERE id IN ({marks})", asked))  # noqa: S608
+                query = f"SELECT id, CAST(value AS TEXT) FROM StringIds WHERE id IN ({marks})"  # noqa: S608
+                known.update((at, text or "") for at, text in self.rows(query, asked))
         return known
 
     def pairs(self, table: str, key: str = "name", value: str = "value") -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ from hta_graph.arrays import find_sorted, take_or
 from hta_graph.errors import NotATraceError
 from hta_graph.model import Ints
 from hta_graph.trace.nsys.database import Database
+from hta_graph.trace.nsys.nccl import collective_arguments
 from hta_graph.trace.nsys.sources import (
     CALLS,
     EVENTS,
@@ -44,6 +45,7 @@ UTC_NS = 10**17
 """Larger times count from 1970, as ``nsys export --ts-normalize`` writes them, and not from the session's start."""
 RANK_KEYS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID")
 SIZE_KEYS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS")
+NODE_KEYS = ("NODE_RANK", "GROUP_RANK", "SLURM_NODEID")
 ASSIGNMENT = re.compile(r'([A-Z0-9_]{1,40})="?(\d{1,7})"?$')
 EXPECTED = {KERNELS: "kernels", CALLS: "CUDA calls"}
 WITHOUT_ROWS = "record again, and export with nsys export --type sqlite"
@@ -76,6 +78,7 @@ class Export:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.numbered_by = ""
         self.processes = self._find_processes()
         if not self.processes:
             raise NotATraceError(database.path, "is an Nsight Systems export without rows", WITHOUT_ROWS)
@@ -101,9 +104,39 @@ class Export:
                 rows = self.database.rows(f'SELECT DISTINCT "globalTid" >> {THREAD_BITS} FROM "{table}" LIMIT 10000')  # noqa: S608
                 devices = {int(key): () for (key,) in rows if key is not None}
         ordered = sorted(devices, key=lambda key: (devices[key], key))
-        if len(ordered) == 1:
-            return [RankProcess(ordered[0], self._environment(RANK_KEYS), devices[ordered[0]])]
-        return [RankProcess(key, rank, devices[key]) for rank, key in enumerate(ordered)]
+        ranks: list[int | None] = list(self._numbers_of(ordered))
+        found = [RankProcess(key, rank, devices[key]) for rank, key in zip(ranks, ordered, strict=True)]
+        return sorted(found, key=lambda process: process.rank or 0)
+
+    def _numbers_of(self, processes: Sequence[int]) -> Iterable[int | None]:
+        """Return the ranks of processes: as MPI numbers them, else by the environment, else by their order."""
+        known: dict[int, int] = {}
+        if self.database.has("MPI_RANKS", "globalTid", "rank"):
+            rows = self.database.rows("SELECT globalTid, rank FROM MPI_RANKS LIMIT 100000")
+            known = {int(thread) >> THREAD_BITS: int(rank) for thread, rank in rows}
+        if len({known.get(key) for key in processes} - {None}) == len(processes):
+            self.numbered_by = "MPI"
+            return [known[key] for key in processes]
+        if len(processes) == 1:
+            rank = self._environment(RANK_KEYS)
+            self.numbered_by = "" if rank is None else "the environment"
+            return [rank]
+        node = self._environment(NODE_KEYS)
+        self.numbered_by = "" if node is None else "the number of their node and the order of their devices"
+        return range((node or 0) * len(processes), ((node or 0) + 1) * len(processes))
+
+    @property
+    def ranks_by(self) -> str:
+        """How several processes are numbered."""
+        listed = ", ".join(str(process.pid) for process in self.processes[:8])
+        more = ", …" if len(self.processes) > 8 else ""
+        how = self.numbered_by or "the order of their devices"
+        return f"{how} (processes {listed}{more})" if len(self.processes) > 1 else ""
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether the file says which ranks its processes are."""
+        return bool(self.numbered_by)
 
     def _environment(self, keys: tuple[str, ...]) -> int | None:
         """Return a number of the environment in which Nsight started the program."""
@@ -116,19 +149,16 @@ class Export:
     @property
     def world_size(self) -> int | None:
         """How many ranks the job has, as far as is known."""
-        return len(self.processes) if len(self.processes) > 1 else self._environment(SIZE_KEYS)
+        known = self._environment(SIZE_KEYS)
+        several = len(self.processes) if len(self.processes) > 1 else None
+        # A program that starts several processes has an environment of its own.
+        return max(known or 0, several) if several else known
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of an answer must know: where ranks come from, and what is not in the file."""
-        found = []
-        if len(self.processes) > 1:
-            listed = ", ".join(f"process {process.pid} is rank {process.rank}" for process in self.processes[:8])
-            found.append(f"ranks by the order of their devices: {listed}")
+        """What a reader of an answer must know: what is not in the file."""
         missing = [words for table, words in EXPECTED.items() if not self.database.has(table, "start")]
-        if missing:
-            found.append(f"the export has no {' and no '.join(missing)}")
-        return tuple(found)
+        return (f"the export has no {' and no '.join(missing)}",) if missing else ()
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -169,8 +199,11 @@ class Export:
         schema = found.get("EXPORT_SCHEMA_VERSION", "")
         return f"Nsight Systems {version}".rstrip() + (f" (schema {schema})" if schema else "")
 
-    def header(self, rank: int | None) -> dict[str, Any]:
+    def header(self, process: RankProcess | None = None) -> dict[str, Any]:
         """Return what Kineto's traces have beside their rows, of one rank or of all."""
+        several = len(self.processes) > 1
+        one = process or (None if several else self.processes[0])
+        rank = None if one is None else one.rank
         system = dict(self.database.pairs("TARGET_INFO_SYSTEM_ENV"))
         driver, host = system.get("CudaDriverVersion", ""), system.get("Hostname", "")
         job = {"rank": rank, "world_size": self.world_size}
@@ -181,6 +214,7 @@ class Export:
             "deviceProperties": [{"id": number, "name": name} for number, name in self._devices()],
             "cuda_driver_version": int(driver) if driver.isdecimal() else None,
             "host_name": host or None,
+            "process": str(one.pid) if one and several else None,
         }
         return {key: value for key, value in found.items() if value not in (None, [])}
 
@@ -233,7 +267,16 @@ class Export:
             numbers["is operator"] = self._are_operators(batch)
         if source.table == SYNCS:
             return self._with_calls(replace(batch, numbers=numbers))
+        if source.table == KERNELS and self._collectives:
+            keys = zip(batch["process"].tolist(), batch["correlation"].tolist(), strict=True)
+            arguments = [self._collectives.get(key) for key in keys]
+            numbers["collective"] = np.array([found is not None for found in arguments], np.int64)
+            batch = replace(batch, texts={**batch.texts, "arguments": arguments})
         return replace(batch, numbers=numbers)
+
+    @cached_property
+    def _collectives(self) -> dict[tuple[int, int], dict[str, Any]]:
+        return collective_arguments(self.database, {process.key: process.rank for process in self.processes})
 
     def _devices_of(self, batch: Batch) -> Ints:
         known = [
@@ -276,12 +319,13 @@ class Export:
         if self.database.has(CALLS, "globalTid", "correlationId", "nameId") and self.database.has(
             SYNCS, "correlationId"
         ):
+            columns = [self.database.column(CALLS, name, -1) for name in ("globalTid", "correlationId", "nameId")]
             found = self.database.rows(
-                f'SELECT "globalTid" >> {THREAD_BITS}, "correlationId", "nameId" FROM "{CALLS}" WHERE "globalTid" > 0'  # noqa: S608
-                f' AND "nameId" >= 0 AND "correlationId" IN (SELECT "correlationId" FROM "{SYNCS}")'
+                f'SELECT {", ".join(columns)} FROM "{CALLS}" WHERE "globalTid" > 0 AND "nameId" >= 0'  # noqa: S608
+                f' AND "correlationId" IN (SELECT "correlationId" FROM "{SYNCS}")'
             )
-        process, correlation, name = np.array(found, np.int64).reshape(-1, 3).T
-        key, first = np.unique(self._pair_key(process, correlation), return_index=True)
+        thread, correlation, name = np.array(found, np.int64).reshape(-1, 3).T
+        key, first = np.unique(self._pair_key(thread >> THREAD_BITS, correlation), return_index=True)
         return key, name[first]
 
     @cached_property

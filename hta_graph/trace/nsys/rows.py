@@ -48,8 +48,10 @@ ARG_OF = {"graph": "graph id", "graph node": "graph node id"}
 
 def _kernel_args(batch: Batch) -> Iterator[Row]:
     grids = [list(zip(*(batch[f"{kind}{axis}"].tolist() for axis in "XYZ"), strict=True)) for kind in ("grid", "block")]
-    for args, grid, block in zip(_stream_args(batch), *grids, strict=True):
-        yield {**args, "grid": list(grid), "block": list(block)} if min(*grid, *block) >= 0 else args
+    known = batch.texts.get("arguments") or [None] * len(batch)
+    for args, grid, block, collective in zip(_stream_args(batch), *grids, known, strict=True):
+        shape = {"grid": list(grid), "block": list(block)} if min(*grid, *block) >= 0 else {}
+        yield {**args, **shape, **(collective or {})}
 
 
 def _sync_args(batch: Batch) -> Iterator[Row]:
@@ -169,7 +171,7 @@ def read_rows(path: Location, wanted: Ids) -> tuple[dict[int, Row], dict[str, An
                 chosen[here - first] = True
                 found.update(zip(here.tolist(), writer.rows(batch.take(chosen)), strict=True))
             first += len(batch)
-        return found, export.header(export.processes[0].rank if len(export.processes) == 1 else None)
+        return found, export.header()
 
 
 def kineto_text(path: Location) -> Iterator[bytes]:
@@ -181,7 +183,7 @@ def kineto_text(path: Location) -> Iterator[bytes]:
     with Database(path) as database:
         export = Export(database)
         writer = _Writer(export)
-        header = msgspec.json.encode(export.header(export.processes[0].rank if len(export.processes) == 1 else None))
+        header = msgspec.json.encode(export.header())
         yield header[:-1] + b',"traceEvents":['
         separator = b""
         for rows in chain(map(writer.rows, export.batches(detailed=True)), [writer.metadata()]):

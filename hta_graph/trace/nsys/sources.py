@@ -284,7 +284,9 @@ LIBRARY_TABLES = (
 KERNELS, GRAPHS, COPIES, SETS = CUPTI + "KERNEL", CUPTI + "GRAPH_TRACE", CUPTI + "MEMCPY", CUPTI + "MEMSET"
 CALLS, SYNCS, RANGES, EVENTS = CUPTI + "RUNTIME", CUPTI + "SYNCHRONIZATION", "NVTX_EVENTS", CUPTI + "CUDA_EVENT"
 CALLCHAINS = "SAMPLING_CALLCHAINS"
-NEXT_OF_THREAD = "LEAD(start) OVER (PARTITION BY globalTid ORDER BY start)"
+NEXT = 'LEAD(start) OVER (PARTITION BY globalTid ORDER BY start) AS "end"'
+NOT_SCHEDULED = f'SELECT * FROM (SELECT *, {NEXT} FROM SCHED_EVENTS) WHERE isSchedIn = 0 AND "end" > start'  # noqa: S608
+SAMPLES = f"SELECT *, {NEXT} FROM COMPOSITE_EVENTS JOIN {CALLCHAINS} USING (id) WHERE stackDepth = 0"  # noqa: S608
 GPU_TABLES = (KERNELS, GRAPHS, COPIES, SETS)
 
 SOURCES: tuple[Source, ...] = (
@@ -318,16 +320,14 @@ SOURCES: tuple[Source, ...] = (
     Source("OSRT_API", "os_call", _by_id(), ON_THREAD),
     Source(
         "SCHED_EVENTS", "os_call", _state_names, {"thread": "globalTid", "state": "threadState"},
-        rows=f'SELECT * FROM (SELECT *, {NEXT_OF_THREAD} AS "end" FROM SCHED_EVENTS) '
-        'WHERE isSchedIn = 0 AND "end" > start',
-        needs={"SCHED_EVENTS": ("globalTid", "isSchedIn", "threadState")},
+        rows=NOT_SCHEDULED,
+        needs={"SCHED_EVENTS": ("start", "globalTid", "isSchedIn", "threadState")},
     ),
     Source(
         "COMPOSITE_EVENTS", "python_function", _sample_names,
         {"thread": "globalTid", "name": "symbol", "module": "module"},
-        rows=f'SELECT *, {NEXT_OF_THREAD} AS "end" FROM COMPOSITE_EVENTS JOIN {CALLCHAINS} USING (id) '
-        "WHERE stackDepth = 0",
-        needs={"COMPOSITE_EVENTS": ("id", "globalTid"), CALLCHAINS: ("id", "symbol", "module", "stackDepth")},
+        rows=SAMPLES,
+        needs={"COMPOSITE_EVENTS": ("id", "start", "globalTid"), CALLCHAINS: ("id", "symbol", "module", "stackDepth")},
     ),
     Source("PROFILER_OVERHEAD", "overhead", _by_id(), ON_THREAD),
     Source(CUPTI + "OVERHEAD", "overhead", _by_id(), ON_THREAD),

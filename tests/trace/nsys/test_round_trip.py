@@ -5,6 +5,8 @@ The exports are made by ``tests/support/kineto_as_nsys.py``.
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,10 @@ import pytest
 import analyses
 import hta_graph as hg
 from tests.export.test_kineto import rewritten
-from tests.support.command_line import two_steps
+from tests.support.command_line import run_command, two_steps
 from tests.support.compare_traces import differences_but_places
 from tests.support.kineto_as_nsys import as_recorded_by_nsys, can_be_exported, path_of, write_as_nsys
+from tests.support.made_nsys import NsysBuilder
 from tests.support.shared_traces import shared_traces
 from tests.support.trace_builder import TraceBuilder
 
@@ -75,6 +78,42 @@ def test_an_export_written_as_kineto_is_an_equal_graph(tmp_path: Path) -> None:
     found = hg.read_trace(write_as_nsys(trace_of(tmp_path), tmp_path / "trace.sqlite"))
     graph = hg.build_graph(found)
     assert not list(differences_but_places(graph, rewritten(graph, tmp_path)))
+
+
+def two_processes() -> NsysBuilder:
+    """Two ranks that exchange twice; the second one is late to the first exchange."""
+    made = NsysBuilder()
+    for rank in range(2):
+        made.use(pid=144 + rank, device=rank, context=rank + 1)
+        made.process()
+        made.thread("pt_main_thread")
+        for at in range(2):
+            start, late = 1_000 + 1_000_000 * at, 300_000 * (rank == 1 and at == 0)
+            made.op("aten::mm", start, start + 20_000, op_id=2 * at + 1, seq=at)
+            made.launch("gemm", (start + 1_000, start + 5_000), (start + 10_000, start + 50_000 + late), 2 * at + 1)
+            made.nccl("ncclAllReduce", start + 21_000, start + 24_000, "reduce", 9, 4096, 0)
+            end = start + 500_000
+            made.launch(
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+                (start + 22_000, start + 23_000), (start + 60_000 + late, end), 2 * at + 2,
+            )  # fmt: skip
+    return made
+
+
+def test_each_process_of_an_export_is_a_kineto_trace_of_its_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path, folder = two_processes().write(tmp_path / "job.sqlite"), tmp_path / "ranks"
+    folder.mkdir()
+    assert run_command(capsys, "graph", path, "--kineto", folder)[0] == 0
+    assert hg.critical_path(hg.read_job(folder)).by_rank_ns == hg.critical_path(hg.read_job(path)).by_rank_ns
+    graphs = list(hg.read_graphs([path]))
+    for graph in graphs:
+        again = hg.build_graph(hg.read_trace(folder / f"rank_{graph.rank}.json.gz"))
+        assert not list(differences_but_places(graph, again))
+    rows = json.loads(gzip.decompress((folder / "rank_1.json.gz").read_bytes()))["traceEvents"]
+    names = {(row["pid"], row["args"]["name"]) for row in rows if row["name"] == "thread_name"}
+    assert names == {(145, "pt_main_thread")}
 
 
 CUDA_TRACES = [path for path in shared_traces() if not path.parent.name.startswith(("mtia", "vllm", "ascend", "cpu"))]
