@@ -552,7 +552,7 @@ class Parts:
         lost = self._raw[at:end].strip(b", \r\n\t")
         is_event = bool(lost) and (is_new or b'"ph"' in lost)
         self.skipped += is_event
-        self.skipped_more |= is_event and (lost.count(b'"ph"') != 1 or b"\0" in lost)
+        self.skipped_more |= is_event and (lost.count(b'"ph"') > 1 or b"\0" in lost)
         self.skipped_bytes += len(lost)
 
     def _take_end(self, at: int, *, is_new: bool) -> None:

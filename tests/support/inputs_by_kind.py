@@ -479,6 +479,17 @@ COMPUTATION = (
 )  # fmt: skip
 
 
+def unnamed_exchange(rank: int) -> Recording:
+    """Make a rank that is late in every other step, where ranks meet in a kernel of a name that nobody knows."""
+    made = Recording(THREAD + rank, rank)
+    made.header["distributedInfo"] = {"rank": rank, "world_size": 2}
+    for step in range(1, 31):
+        at, slow = STEP * step, 120 * ((step + rank) % 2)
+        made.launch("aten::mm", "k_mm", at + 10, at + 30, 100 + slow)
+        made.launch("my::exchange", "acme_fast_exchange_v2", at + 40, at + 140 + slow, 150 - slow)
+    return made
+
+
 def cycles(*lengths: int) -> Recording:
     """Make cycles of two steps with equal numbers, each with kernels of its own length."""
     made = Recording()
@@ -539,7 +550,7 @@ class Input:
         make: its bytes, or the files of a folder.
         ask: the question, one of the tests' ``QUESTIONS``; nothing if the input has to be refused.
         right: the answer; what the line must say, if it is refused.
-        said: what a line on standard error must say.
+        said: what a note, or a line on standard error, must say.
         name: what the file is called.
     """
 
@@ -754,6 +765,10 @@ INPUTS: dict[str, Input] = {
         _made(kernels(*COMMUNICATION)), "types", {"communication": 100 * len(COMMUNICATION)}
     ),
     "control: local kernels": Input(_made(kernels(*COMPUTATION)), "types", {"computation": 100 * len(COMPUTATION)}),
+    "communication by what kernels do": Input(
+        lambda: {f"rank{rank}.json": text(unnamed_exchange(rank).document) for rank in range(2)}, "types",
+        {"computation": 2 * (4800 + 2700)}, "acme_fast_exchange_v2: counted as computation, but its runs end at the same",
+    ),
     # files of a job, cycles
     "a front end's file": Input(
         lambda: job(**{"tokenizer.trace.json": text({"traceEvents": [steps().rows[1]]})}), "late", LATE,
