@@ -248,6 +248,17 @@ def mxnet() -> bytes:
     return text({"traceEvents": [_named(1, "gpu/0"), *rows]})
 
 
+def msprof() -> bytes:
+    """Make a trace of Ascend's msprof: no categories, times as text."""
+    rows = [_named(310, "CANN"), _named(410, "Ascend Hardware")]
+    for place in range(3):
+        at, ids = 1704161511420306.491 + 200 * place, {"connection_id": place}
+        call = {"name": "AscendCL@aclnnMatmul", "pid": 310, "tid": 501, "ts": f"{at:.3f}", "dur": 12.5}
+        task = {"name": "MatMulV2", "pid": 410, "tid": 2, "ts": f"{at + 30:.3f}", "dur": 100.0}
+        rows += [{"ph": "X", **call, "args": ids}, {"ph": "X", **task, "args": ids}]
+    return text(rows)
+
+
 def tensorflow() -> bytes:
     """Make a trace of TensorFlow's profiler, which names devices as XLA does."""
     args = {"tf_op": "model/dense/MatMul:MatMul"}
@@ -480,7 +491,7 @@ COMPUTATION = (
 
 
 def unnamed_exchange(rank: int) -> Recording:
-    """Make a rank that is late in every other step, where ranks meet in a kernel of a name that nobody knows."""
+    """Make a rank that is late in every other step, where ranks meet in a kernel of an unknown name."""
     made = Recording(THREAD + rank, rank)
     made.header["distributedInfo"] = {"rank": rank, "world_size": 2}
     for step in range(1, 31):
@@ -600,6 +611,7 @@ INPUTS: dict[str, Input] = {
     "PaddlePaddle": Input(paddle, "", "it looks like PaddlePaddle's profiler"),
     "unitrace": Input(unitrace, "", "it looks like Intel's unitrace"),
     "MXNet": Input(mxnet, "", "it looks like MXNet's profiler"),
+    "msprof": Input(msprof, "", "it looks like Ascend's msprof"),
     "TensorFlow": Input(tensorflow, "", "it looks like TensorFlow's profiler"),
     "Perfetto's JSON": Input(
         _bytes(text({"systemTraceEvents": "", "traceEvents": [_bar("queue_submit", "gpu")]})),
@@ -767,7 +779,7 @@ INPUTS: dict[str, Input] = {
     "control: local kernels": Input(_made(kernels(*COMPUTATION)), "types", {"computation": 100 * len(COMPUTATION)}),
     "communication by what kernels do": Input(
         lambda: {f"rank{rank}.json": text(unnamed_exchange(rank).document) for rank in range(2)}, "types",
-        {"computation": 2 * (4800 + 2700)}, "acme_fast_exchange_v2: counted as computation, but its runs end at the same",
+        {"computation": 2 * (4800 + 2700)}, "acme_fast_exchange_v2: counted as computation, but its",
     ),
     # files of a job, cycles
     "a front end's file": Input(
