@@ -276,7 +276,13 @@ def proton() -> bytes:
 # -- archives and texts -----------------------------------------------------------------------------------------------
 
 HOST_TRACE = text({"schema": "1.1.1-chakra.0.0.4", "pid": 12, "nodes": [{"id": 1, "name": "process", "inputs": {}}]})
-BESIDE = {"run/config.json": b'{"lr": 0.1}', "run/README.md": b"# run\n", "run/et.json": HOST_TRACE}
+TIMELINE = text([[at, "create", 512, 3] for at in range(9000)])
+BESIDE = {
+    "run/timeline.json": TIMELINE,
+    "run/config.json": b'{"lr": 0.1}',
+    "run/README.md": b"# run\n",
+    "run/et.json": HOST_TRACE,
+}
 
 
 def in_zip(members: Mapping[str, bytes]) -> bytes:
@@ -760,6 +766,9 @@ INPUTS: dict[str, Input] = {
     "numbers: a counter": Input(
         _made(annotated(*(f"FSDPStrategy.training_step_{at}" for at in range(30)))), "folded",
         {"FSDPStrategy.training_step_#": (30, 3000)},
+    ),
+    "numbers: an index": Input(
+        _made(annotated(*(f"train batch_idx={at}" for at in range(25)))), "folded", {"train batch_idx=#": (25, 2500)}
     ),
     "numbers: next to a name": Input(
         _made(annotated(*(f"microbatch {at}/32" for at in range(32)), *["optimizer"] * 3)), "folded",
