@@ -17,6 +17,7 @@ from analyses.display.headline import largest_item, rows_at_outlier
 from analyses.messages import kernel_breakdown as messages
 from analyses.scope import Scope, idle_first
 from analyses.tables import Table, joined, rows_to_share, table_of
+from analyses.unnamed_communication import unnamed_communication
 from hta_graph.arrays import summed_by
 from hta_graph.errors import UsageError
 from hta_graph.gpu_activity import Activities, WorkType
@@ -278,6 +279,7 @@ def answer(
         by_quantile=by_quantile,
     )
     notes = [note for scope in scopes if (note := _missing_note(scope, memory_kernels=memory))]
+    notes += unnamed_communication(scopes)
     said = idle_first(_conclusion(types, kernels), scopes)
     return Answer({"kernel_types": types, "kernels": kernels}, notes, conclusion=said)
 

@@ -16,6 +16,7 @@ from analyses.display.headline import outlier, rows_at_outlier
 from analyses.messages import overlap as messages
 from analyses.scope import LEAST_SAID, Scope, naming_window, several_gpus
 from analyses.tables import Table, event_names, table_of
+from analyses.unnamed_communication import unnamed_communication
 from hta_graph.arrays import find_sorted, take_or
 from hta_graph.gpu_activity import Activities, WorkType, exposure
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -259,6 +260,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         "copies": exposed_copies(scopes),
     }
     notes = [*(note for scope in scopes if (note := _missing_note(scope))), *several_gpus(scopes)]
+    notes += unnamed_communication(scopes)
     summed = {"collectives": "kernels", "copies": "copies"}
     said = naming_window(_conclusion(tables["overlap"], tables["collectives"], scopes), scopes)
     return Answer(tables, notes, {"communication_kernels": kernels}, summed=summed, conclusion=said)

@@ -16,6 +16,7 @@ from analyses.display.sentence_format import brief_share
 from analyses.messages import temporal_breakdown as messages
 from analyses.scope import LEAST_SAID, MOSTLY_IDLE, Scope, several_gpus
 from analyses.tables import Table, table_of
+from analyses.unnamed_communication import unnamed_communication
 from hta_graph.gpu_activity import WorkType
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         scopes: where to look.
     """
     notes = [*(scope.missing() for scope in scopes if scope.missing()), *several_gpus(scopes)]
+    notes += unnamed_communication(scopes)
     # A path of the whole trace is longer: it begins with the host's first event.
     extents = {"temporal_breakdown": messages.WHOLE_TRACE} if any(scope.is_open for scope in scopes) else {}
     frame, by_gpu = temporal_breakdown(scopes), breakdown_by_gpu(scopes)

@@ -19,7 +19,10 @@ NUMBER = re.compile(r"\d+")
 MANY_NAMES, VERY_MANY_NAMES = 20, 100
 """How many names are folded if they have several numbers or count what runs; and in any case: one number may be that
 of a layer."""
-COUNTED = re.compile(r"(?:step|iter(?:ation)?|batch|request|req|epoch|token|sample)s?[\W_]{0,3}#", re.IGNORECASE)
+COUNTED = re.compile(
+    r"(?:step|iter(?:ation)?|batch|request|req|epoch|token|sample)s?(?:_?(?:id|idx|index|num|number))?[\W_]{0,3}#",
+    re.IGNORECASE,
+)
 """Words whose number counts runs of one program, not its parts: ``training_step_17``, ``iteration 3``."""
 FEW_INSTANCES = 2
 """Names that recur as often are compared with each other, and stay."""

@@ -29,19 +29,20 @@ LONGEST_NOTE = 1 << 20
 OUTSIDE = re.compile(r"(?:.*[/\\])?\.\.(?:[/\\]|$)|[/\\]|[A-Za-z]:[/\\]")
 """Names that lead out of the folder into which an archive is unpacked."""
 LOOKED_AT = 1 << 16
-"""How much of each member's beginning is looked at: most settings and notes are shorter."""
+"""How much of each member's beginning is looked at."""
 TRACE_KEYS = re.compile(rb'"(?:traceEvents|ph)"')
-"""Keys of which every trace has one; of most of them at the beginning."""
-HOST_TRACE_KEY = b'"nodes"'
+"""Keys of which every trace has one."""
+HEADER_KEYS = re.compile(rb'"(?:schemaVersion|deviceProperties|distributedInfo|displayTimeUnit|otherData)"')
+"""Keys that stand before these in a trace with a long header."""
 NOT_A_MEMBER = re.compile(r"(?:.*/)?(?:__MACOSX/|\.)")
 """Files that macOS adds, and hidden ones."""
 
 
 def _is_candidate(begin: bytes, size: int) -> bool:
-    """Return whether a member of a size may be a trace; settings and host execution traces are not."""
+    """Return whether a member of a size may be a trace; settings, host execution traces and other JSON are not."""
     is_text = JSON_BEGIN.match(begin) is not None and bool(begin.strip())
-    is_other = not TRACE_KEYS.search(begin) and (len(begin) == size or HOST_TRACE_KEY in begin)
-    return (is_text and not is_other) or any(known.begins.match(begin) for known in LAYERS)
+    is_trace = TRACE_KEYS.search(begin) or (HEADER_KEYS.search(begin) if len(begin) < size else None)
+    return (is_text and is_trace is not None) or any(known.begins.match(begin) for known in LAYERS)
 
 
 def _check_name(path: Location, name: str) -> bool:

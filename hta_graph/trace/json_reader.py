@@ -522,13 +522,18 @@ class Parts:
             begin, following = begins[place : place + 2]
             if following <= past:
                 continue  # these boundaries lie inside an event
-            if begin >= past:
-                if length := self._event_length(begin, begins[place + 1 : place + JOINED + 1]):
-                    past = begin + length
-                    self._good.append((begin, past))
-                is_new |= length > 0
+            # Behind an event others may follow without a comma; only a few, since each try decodes all that is left.
+            for _ in range(JOINED):
+                if not past <= begin < following:
+                    break
+                length = self._event_length(begin, begins[place + 1 : place + JOINED + 1])
+                if not length:
+                    break
+                past, is_new = begin + length, True
+                self._good.append((begin, past))
+                begin = past + len(SEPARATORS.match(self._raw, past)[0])  # type: ignore[index]
             if past < following < len(self._raw):
-                self._skip(max(begin, past), following, is_new=is_new)
+                self._skip(max(begins[place], past), following, is_new=is_new)
                 is_new = False
         if end == len(self._raw):
             self._take_end(max(past, begins[own - 1]), is_new=is_new)
@@ -549,7 +554,7 @@ class Parts:
         lost = self._raw[at:end].strip(b", \r\n\t")
         is_event = bool(lost) and (is_new or b'"ph"' in lost)
         self.skipped += is_event
-        self.skipped_more |= is_event and (lost.count(b'"ph"') != 1 or b"\0" in lost)
+        self.skipped_more |= is_event and (lost.count(b'"ph"') > 1 or b"\0" in lost)
         self.skipped_bytes += len(lost)
 
     def _take_end(self, at: int, *, is_new: bool) -> None:
