@@ -270,6 +270,18 @@ def delaying_rank(path: CriticalPath) -> int | None:
     return delays_by_step(job).leading_rank(number)
 
 
+def delay_in_step(path: CriticalPath, verdict: JobVerdict) -> int | None:
+    """Return by how much (ns) the late rank of a verdict delays the step of a path; None if it does not."""
+    from hta_graph.multi_rank.job_verdict import delays_by_step  # late, as above
+
+    job, number = path.graph, path.window.step
+    if number not in verdict.steps or verdict.rank is None or not isinstance(job, JobGraph):
+        return None
+    if verdict.steps == (number,):
+        return verdict.median_caused_ns
+    return delays_by_step(job).delay_ns(number, verdict.rank)
+
+
 def verdict_of_job(path: CriticalPath) -> JobVerdict | None:
     """Return which rank delays the job of a path, as every command says it; None for one rank."""
     job = path.graph

@@ -182,7 +182,7 @@ def summary(found: Sequence[Rerun]) -> str:
     trusted = [one.error for one in found if one.reason is None]
     signed = median(one.signed_error for one in found)
     return (
-        f"{len(found)}: median error {median(errors):.1%} ({signed:+.1%}), p90 {errors[9 * (len(errors) - 1) // 10]:.1%}; "
+        f"{len(found)}: median error {median(errors):.1%} ({signed:+.1%}), p90 {errors[9 * len(errors) // 10]:.1%}; "
         f"of {len(trusted)} trusted {median(trusted or [0]):.1%}; {len(misses) - len(silent)} of {len(misses)} misses "
         f"announced, {sum(one.reason is not None for one in good)} of {len(good)} others; "
         f"{sum(one.is_covered for one in found)} in the interval" + (f"; silent: {', '.join(silent)}" if silent else "")

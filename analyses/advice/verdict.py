@@ -13,10 +13,10 @@ from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.recording_rules import mostly_start_up_ns
 from analyses.advice.rules import advice_of, verdict_of
 from analyses.display.labels import short_labels
-from analyses.display.sentence_format import as_sentence, quoted, window_name
+from analyses.display.sentence_format import as_sentence, brief_duration, quoted, window_name
 from analyses.messages import advice, job_verdict
 from analyses.messages import verdict as messages
-from analyses.window_report import job_record, verdict_of_job
+from analyses.window_report import delay_in_step, job_record, verdict_of_job
 from hta_graph.graph.memo import memoized
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.text.sanitize import encodable_path
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 ADVICE_LISTED = 3
 """How many pieces of advice a text gives; JSON holds all."""
+
+MUCH_OF_DELAY = 0.25
+"""What a late rank would save in one step and by how much it delays the others are one thing up to this difference."""
 
 SAME_LENGTH_SHARE = 0.05
 """Ranks are alike where their windows differ by less than this."""
@@ -65,7 +68,28 @@ def _with_gain(finding: PathFinding, facts: PathFacts) -> PathFinding:
     window, saved = window_name(facts.path.window), facts.saving(finding.saves_ns)
     saved = f"at most {saved}" if finding.is_cut else saved
     gain = messages.like_the_others(window, saved, takes_longer_text(finding, facts))
-    return replace(finding, detail=f"{finding.detail} {gain}")
+    return replace(finding, detail=" ".join([finding.detail, gain, *_next_to_delay(finding, facts)]))
+
+
+def _next_to_delay(finding: PathFinding, facts: PathFacts) -> list[str]:
+    """Say what a late rank delays a step by where that, or the delay of the verdict, is much unlike what it would save.
+
+    Delays by messages are capped by what the rank works longer than the others in all, replay compares operations.
+    """
+    said, saved = verdict_of_job(facts.path), finding.saves_ns or 0
+    if said is None or said.rank != finding.evidence.get("rank"):
+        return []
+    delay_ns = delay_in_step(facts.path, said)
+    if delay_ns is None:
+        return []
+    differs = [_much_unlike(ns, saved) for ns in (delay_ns, said.median_caused_ns)]
+    more = saved > delay_ns if differs[0] else None
+    text = messages.delay_next_to_saving(window_name(facts.path.window), brief_duration(delay_ns), more=more)
+    return [text] if any(differs) else []
+
+
+def _much_unlike(one: int, other: int) -> bool:
+    return abs(one - other) > MUCH_OF_DELAY * max(one, other)
 
 
 def takes_longer_text(finding: PathFinding, facts: PathFacts) -> str:

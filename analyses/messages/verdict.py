@@ -281,6 +281,16 @@ def like_the_others(what: str, time: str, longer: str | None) -> str:
     return f"At the others' speed {what} would be {time} shorter{extra}."
 
 
+def delay_next_to_saving(what: str, delay: str, *, more: bool | None) -> str:
+    """Say by how much the late rank delays a step, and why more or less would be saved; ``more``: None if neither."""
+    said = f"In {what} it delays the others by {delay}"
+    if more is None:
+        return f"{said}."
+    if more:
+        return f"{said}, the time that it works longer than they do; on a busy host they work longer, too."
+    return f"{said}; without that, other work is the bottleneck."
+
+
 def matched(collectives: int, messages: int, alone: int, alone_share: float) -> str:
     """Count the communication that ranks share, and what has no partner."""
     amounts = ((collectives, "collective"), (messages, "send/receive pair"))

@@ -95,7 +95,8 @@ def of_steps(count: int, usual: tuple[str, str], interval: tuple[str, str]) -> s
     """Say how long a usual step would be instead of how long, and how long one of another run."""
     after, before = usual
     low, high = interval
-    return f"Median of {count} steps: {after} instead of {before}; in another run {low} to {high} (90% probability)."
+    again = "about the same" if low == high else f"{low} to {high}"
+    return f"Median of {count} steps: {after} instead of {before}; in another run {again} (90% probability)."
 
 
 def typical_step(label: str, steps: int) -> str:

@@ -248,7 +248,7 @@ def what_if(
 
 
 def _of_steps(graph: DependencyGraph, window: WindowQuery, asked: Sequence[NamedChange]) -> StepPredictions | None:
-    """Predict all steps where a rank is to be like the others: that is asked about a run and not about one step."""
+    """Predict all steps where a rank is to be like the others: that is a question about a run, not one step."""
     meant = window(graph)
     if not any(one.asked.startswith("rank_like_others") for one in asked) or meant.step is None or meant.form == "cpu":
         return None

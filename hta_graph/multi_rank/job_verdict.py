@@ -203,6 +203,11 @@ class StepDelays:
         stands_out = delay[place] >= LEAST_SHARE * self.found.length[row, place] and delay[place] >= CLEARLY * next_ns
         return self.rank(place) if stands_out and delay[place] > 0 else None
 
+    def delay_ns(self, number: int, rank: int) -> int:
+        """Return by how much (ns) a rank delays the others in a step."""
+        column = np.flatnonzero(np.asarray(self.job.rank_numbers)[self.found.part] == rank)
+        return int(self.found.delay[list(self.numbers).index(number), column].sum())
+
     def rank(self, column: int) -> int:
         """Return the rank of a column of the delays."""
         return int(self.job.rank_numbers[self.found.part[column]])

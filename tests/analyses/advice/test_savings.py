@@ -14,12 +14,14 @@ from analyses.advice.host_rules import loading_of_window
 from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES, advice_of, verdict_of
 from analyses.advice.savings import REMEDIES, with_savings
 from analyses.advice.verdict import listed_advice, replayed_advice
+from analyses.messages.verdict import delay_next_to_saving
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.what_if.reliability import reliability_after
 from tests.advice_accuracy import CHANGES, changed, graph_of_run
 from tests.simulator import Dialect, Program, random_program, write
 from tests.simulator.program import Call, Gap, Launch, Op, SyncDevice, ThreadProgram
 from tests.simulator.pytorch_idioms import COMPUTE, load_data, step
+from tests.simulator.ranks import Fault, JobShape, Recording, ddp, record_job, simulate_job
 from tests.support.command_line import command_json, run_command
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.make_samples import PLAIN, run_of
@@ -142,6 +144,32 @@ def test_a_rank_is_not_said_to_take_longer_in_what_another_one_does_not_do(
     assert "mostly in aten::add (CPU work)" in out
     assert "At the others' speed step 1 would be 25.0 µs" in out
     assert "the extra time" not in out
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("next_ms", [0, 4])
+def test_a_delay_of_which_little_would_be_saved_is_said_next_to_the_saving(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, next_ms: int
+) -> None:
+    """Rank 1 is late by 10 ms, rank 2 by 4: without the former 6 are saved."""
+    late = [Fault(rank, at, "forward", ms * 1_000_000) for rank, ms in ((1, 10), (2, next_ms)) for at in range(5)]
+    shape = JobShape(4, 5, layers=2, backend="gloo", faults=late)
+    record_job(simulate_job(ddp(shape)), Recording(), tmp_path)
+    out = run_command(capsys, "critical-path", tmp_path)[1]
+    assert "rank 1 delays the others by 10.1 ms" in out
+    said = "In step 2 it delays the others by 10.1 ms; without that, other work is the bottleneck."
+    assert (said in out) == (next_ms > 0)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (None, "In step 3 it delays the others by 9 ms."),
+        (True, "In step 3 it delays the others by 9 ms, the time that it works longer than they do; on a busy host"),
+    ],
+)
+def test_a_delay_is_said_next_to_what_more_would_be_saved(*, more: bool | None, said: str) -> None:
+    assert delay_next_to_saving("step 3", "9 ms", more=more).startswith(said)
 
 
 def test_the_table_tells_both_numbers(capsys: pytest.CaptureFixture[str]) -> None:
