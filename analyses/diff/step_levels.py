@@ -6,8 +6,8 @@ the chance each). Kinds of steps keep their own lengths, so that two kinds in tu
 are no levels. Three more conditions keep levels apart from what looks like them:
 
 - trend: a level must be clearly likelier than steps that become longer and longer;
-- stalls: nearly all steps before and after are on their own side of the middle between both levels; so many steps in a
-  row that interrupt a level must be unlikely in any order of the steps;
+- stalls: nearly all steps before and after are on their own side of the middle between both levels; those that interrupt
+  a level must be more in a row than the order of steps shows by chance;
 - a start: a run of two steps is a level only if it is that of the other run.
 """
 
