@@ -135,7 +135,8 @@ def test_a_test_that_is_less_slower_does_not_fail(
     assert run_command(capsys, "diff", control, slower, "--fail-above", share)[::2] == (0, "")
 
 
-@pytest.mark.parametrize("before", [2, deep(4)])
+@pytest.mark.slow
+@pytest.mark.parametrize("before", [2, 4])
 def test_a_run_that_is_slower_since_a_step_says_so_and_fails(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, before: int
 ) -> None:
