@@ -1,11 +1,13 @@
 """Levels: from which step on a run takes longer or shorter than before, as where a fault begins on the way.
 
-What one more change of level explains is tested against the noise of the steps of both runs (Student's t; every step
-where a level may begin counts, as Bonferroni has it). Kinds of steps keep their own lengths, so that two kinds in turn
+What one more change of level, or an interruption, explains is tested against the noise of the steps of both runs
+(Student's t; every step where a level may begin, or range that may interrupt it, counts, as Bonferroni has it; half of
+the chance each). Kinds of steps keep their own lengths, so that two kinds in turn
 are no levels. Three more conditions keep levels apart from what looks like them:
 
 - trend: a level must be clearly likelier than steps that become longer and longer;
-- stalls: nearly all steps before and after are on their own side of the middle between both levels;
+- stalls: nearly all steps before and after are on their own side of the middle between both levels; those that interrupt
+  a level must be more in a row than the order of steps shows by chance;
 - a start: a run of two steps is a level only if it is that of the other run.
 """
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import atan, log, pi, sqrt
+from math import atan, comb, log, pi, sqrt
 
 import numpy as np
 
@@ -31,6 +33,8 @@ LEAST_ON_ITS_SIDE = 0.8
 HALF = 0.5
 LIKELIER_THAN_TREND = 4.0
 """Twice the logarithm of how many times likelier a change of level must be than a steady trend: 7 times."""
+MOST_INTERRUPTED = 400
+"""Of how many steps it is looked at whether others interrupt them: there are half as many ranges as their square."""
 MOST_FREEDOM = 1_000
 """Student's t is normal from there on."""
 QUADRATURE_POINTS = 2_000
@@ -129,19 +133,19 @@ def _starts_of_levels(sides: Sequence[StepLengths], usual_ns: Floats) -> list[In
         cut, at, place = max(tested, key=lambda one: (one[0].is_level, one[0].explained))
         if not cut.is_level:
             return [np.cumsum([0, *(len(level.ns) for level in own[:-1])]) for own in levels]
-        levels[at][place : place + 1] = levels[at][place].cut(cut.place)
+        levels[at][place : place + 1] = levels[at][place].cut(cut.places)
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """A place where a level may be divided: what that explains of the squares, and whether it certainly is."""
+    """Places where a level may be divided: what that explains of the squares, and whether it certainly is."""
 
-    place: int
+    places: tuple[int, ...]
     explained: float
     is_level: bool
 
 
-NO_CUT = _Cut(0, 0.0, is_level=False)
+NO_CUT = _Cut((), 0.0, is_level=False)
 
 
 @dataclass(frozen=True)
@@ -152,12 +156,10 @@ class _Level:
     kind: Ints
     usual_ns: Floats
 
-    def cut(self, place: int) -> tuple[_Level, _Level]:
-        """Divide the steps at a place."""
-        before, after = (
-            replace(self, ns=self.ns[part], kind=self.kind[part]) for part in (slice(place), slice(place, None))
-        )
-        return before, after
+    def cut(self, places: Sequence[int]) -> list[_Level]:
+        """Divide the steps at places."""
+        ends = pairwise([0, *places, len(self.ns)])
+        return [replace(self, ns=self.ns[first:past], kind=self.kind[first:past]) for first, past in ends]
 
     @property
     def counts(self) -> Ints:
@@ -180,14 +182,16 @@ class _Level:
         found: Floats = (values - mean[self.kind]) / self.usual_ns[self.kind]
         return found
 
-    def explained_by_cuts(self) -> tuple[Floats, Floats]:
-        """Return for each place how much longer (ns) the steps from there on are, and which squares that explains."""
+    def explained_by(self, first: Ints, past: Ints) -> tuple[Floats, Floats]:
+        """Return for each range by how much (ns) its steps are longer than the others, and the squares it explains."""
         own = self.kind == np.arange(len(self.usual_ns))[:, None]
-        after = own[:, ::-1].cumsum(axis=1)[:, ::-1]
-        sums = (own * self.away)[:, ::-1].cumsum(axis=1)[:, ::-1]
+        counts, sums = (
+            np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1) for values in (own.astype(float), own * self.away)
+        )
+        inside = counts[:, past] - counts[:, first]
         weight = 1 / self.usual_ns
-        varied = weight**2 @ (after * (1 - after / np.maximum(self.counts, 1)[:, None]))
-        together = weight @ sums
+        varied = weight**2 @ (inside * (1 - inside / np.maximum(self.counts, 1)[:, None]))
+        together = weight @ (sums[:, past] - sums[:, first])
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.nan_to_num(together / varied, posinf=0, neginf=0), np.nan_to_num(together**2 / varied, posinf=0)
 
@@ -199,35 +203,76 @@ class _Level:
 
 
 def _best_cut(sides: Sequence[Sequence[_Level]], at: int, place: int) -> _Cut:
-    """Find where a level of a side most probably consists of two, and test it against the noise of all levels."""
+    """Find where a level of a side most probably consists of two, else what interrupts it, and test that."""
     level = sides[at][place]
+    count = len(level.ns)
     least = FEWEST_AT_START if place == 0 and len(sides) > 1 else ENOUGH_STEPS
-    shift, explained = level.explained_by_cuts()
-    possible = np.arange(least, len(level.ns) - ENOUGH_STEPS + 1)
-    if not len(possible):
-        return NO_CUT
-    cut = int(possible[np.argmax(explained[possible])])
-    is_after = np.arange(len(level.ns)) >= cut
-    rest = level.away - shift[cut] * level.centered(is_after.astype(float))
+    last = count - ENOUGH_STEPS
+    ends = np.arange(least, last + 1)
+    found = [NO_CUT]
+    for first, past in ((ends, np.full(len(ends), count)), _ranges(least, last if count <= MOST_INTERRUPTED else 0)):
+        if len(first):
+            found.append(_tested_cut(sides, at, level, first, past))
+    return max(found, key=lambda cut: (cut.is_level, -len(cut.places), cut.explained))
+
+
+def _ranges(least: int, last: int) -> tuple[Ints, Ints]:
+    """Return where ranges of enough steps begin and end."""
+    ends: Ints = np.arange(least, max(last, least) + 1)
+    first, past = np.repeat(ends, len(ends)), np.tile(ends, len(ends))
+    kept = past - first >= ENOUGH_STEPS
+    return first[kept], past[kept]
+
+
+def _tested_cut(sides: Sequence[Sequence[_Level]], at: int, level: _Level, first: Ints, past: Ints) -> _Cut:
+    """Test the most probable of some ranges of steps against the noise of all levels."""
+    shift, explained = level.explained_by(first, past)
+    best = int(np.argmax(explained))
+    places = [int(first[best]), *([int(past[best])] if past[best] < len(level.ns) else [])]
+    step = np.arange(len(level.ns))
+    is_shifted = (step >= first[best]) & (step < past[best])
+    rest = level.away - shift[best] * level.centered(is_shifted.astype(float))
     others = [one for side in sides for one in side if one is not level]
     freedom = sum(one.freedom for one in (level, *others)) - 1
-    squares = sum(float((one**2).sum()) for one in (rest, *(other.away for other in others)))
-    if freedom < 1 or not explained[cut] or not _holds(level, float(shift[cut]), is_after):
+    if freedom < 1 or not explained[best] or not _holds(level, float(shift[best]), is_shifted):
         return NO_CUT
-    noise = sqrt(squares / freedom) * dependence([rest[:cut], rest[cut:], *(other.away for other in others)])
-    chance = len(possible) * _chance_of_t(sqrt(explained[cut]) / noise, freedom) if noise else 0.0
-    is_level = chance <= CHANCE and _is_no_trend(level, float((rest**2).sum()))
-    if is_level and cut < ENOUGH_STEPS:
-        is_level = _is_level_of(sides[1 - at][-1], level, cut)
-    return _Cut(cut, float(explained[cut]), is_level)
+    deviations = [*np.split(rest, places), *(other.away for other in others)]
+    noise = sqrt(sum(float((own**2).sum()) for own in deviations) / freedom) * dependence(deviations)
+    chance = len(first) * _chance_of_t(sqrt(explained[best]) / noise, freedom) if noise else 0.0
+    is_level = 2 * chance <= CHANCE and _is_no_trend(level, float((rest**2).sum()))
+    if is_level and len(places) > 1:
+        is_level = _is_unlikely_in_a_row(level, float(shift[best]), is_shifted, others)
+    if is_level and places[0] < ENOUGH_STEPS:
+        is_level = _is_level_of(sides[1 - at][-1], *level.cut(places)[:2])
+    return _Cut(tuple(places), float(explained[best]), is_level)
 
 
-def _holds(level: _Level, shift_ns: float, is_after: Bools) -> bool:
+def _holds(level: _Level, shift_ns: float, is_shifted: Bools) -> bool:
     """Return whether nearly all steps are nearer to their own level than to the other one."""
-    leveled = level.ns - shift_ns * is_after
+    is_beyond = _beyond_half(level, shift_ns, is_shifted)
+    return min(float(np.mean(~is_beyond[~is_shifted])), float(np.mean(is_beyond[is_shifted]))) >= LEAST_ON_ITS_SIDE
+
+
+def _beyond_half(level: _Level, shift_ns: float, is_shifted: Bools) -> Bools:
+    """Mark the steps that are nearer to a shifted level than to that of the others."""
+    leveled = level.ns - shift_ns * is_shifted
     usual = leveled - level.centered(leveled) * level.usual_ns[level.kind]
-    is_shifted = (level.ns - usual) / shift_ns > HALF
-    return min(float(np.mean(~is_shifted[~is_after])), float(np.mean(is_shifted[is_after]))) >= LEAST_ON_ITS_SIDE
+    found: Bools = (level.ns - usual) / shift_ns > HALF
+    return found
+
+
+def _is_unlikely_in_a_row(level: _Level, shift_ns: float, is_shifted: Bools, others: Sequence[_Level]) -> bool:
+    """Return whether as many of such steps as both runs have would hardly follow each other by chance.
+
+    A run in which single steps hang has some of them in a row now and then.
+    """
+    beyond = _beyond_half(level, shift_ns, is_shifted)
+    elsewhere = [_beyond_half(other, shift_ns, np.zeros(len(other.ns), np.bool_)) for other in others]
+    count = len(beyond) + sum(map(len, elsewhere))
+    such = int(np.count_nonzero(beyond)) + sum(int(np.count_nonzero(own)) for own in elsewhere)
+    drawn, least = int(np.count_nonzero(is_shifted)), int(np.count_nonzero(beyond & is_shifted))
+    ways = sum(comb(such, inside) * comb(count - such, drawn - inside) for inside in range(least, drawn + 1))
+    return (len(beyond) - drawn + 1) * ways / comb(count, drawn) <= CHANCE
 
 
 def _is_no_trend(level: _Level, of_cut: float) -> bool:
@@ -235,9 +280,8 @@ def _is_no_trend(level: _Level, of_cut: float) -> bool:
     return not of_cut or len(level.ns) * log(max(of_trend / of_cut, 1.0)) >= LIKELIER_THAN_TREND
 
 
-def _is_level_of(other: _Level, level: _Level, cut: int) -> bool:
+def _is_level_of(other: _Level, before: _Level, after: _Level) -> bool:
     """Return whether the first steps are nearer to the other run than to the steps after them."""
-    before, after = level.cut(cut)
     return 2 * abs(_apart(before, other)) < abs(_apart(before, after))
 
 

@@ -304,6 +304,17 @@ def kinds_of_one_side(side: str, kinds: Mapping[str, int]) -> str:
     return f"{_side(side)}: {listed} {have} left out of the comparison."
 
 
+def steps_not_judged(count: int) -> str:
+    """Warn that steps of a kind that only the second run has cannot fail the comparison.
+
+    >>> steps_not_judged(6)
+    '6 steps after do what no step before does, and are not judged'
+    """
+    return f"{count:,} step{'s' * (count > 1)} after {'do' if count > 1 else 'does'} what no step before does, and " + (
+        "are not judged" if count > 1 else "is not judged"
+    )
+
+
 KINDS_OF_WORK = ("Collectives", "Kernels")
 
 

@@ -64,7 +64,8 @@ def groups_met(name: str) -> dict[int, Counter[tuple[int, ...]]]:
     return {rank: Counter(own.tolist()) for rank, own in found}
 
 
-@pytest.mark.parametrize("name", ["pairs_once", deep("levels_since")])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pairs_once", "levels_since"])
 def test_collectives_carry_the_groups_that_only_all_ranks_together_show(tmp_path: Path, name: str) -> None:
     """Two kinds of pairs; the group of all ranks is listed first in each file, and never called."""
     conversion = converted_job(name, tmp_path / "work", "error", OWN)

@@ -162,6 +162,7 @@ def _fail_above(share: float, found: Comparison[Lengths]) -> None:
         QueryError: it is, or the comparison is not possible.
     """
     from analyses.diff.conclusion import is_same_recording
+    from analyses.messages.diff import steps_not_judged
 
     if found.refused:
         raise QueryError(f"--fail-above: cannot compare: {found.refused}")
@@ -178,6 +179,8 @@ def _fail_above(share: float, found: Comparison[Lengths]) -> None:
             )
             limits = f"above the limit of {least} and the noise of {noise}"
             raise QueryError(f"--fail-above: {slower} slower{_when(steps)}, {limits}")
+    if alone := sum(found.kinds.alone[1].values()):
+        say(f"hta-graph: --fail-above: {steps_not_judged(alone)}")
     if not found.beyond_noise and found.noise_share > share and not is_same_recording(found):
         _say_what_is_hidden(share, found)
 

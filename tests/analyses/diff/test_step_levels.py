@@ -59,6 +59,18 @@ def test_each_of_two_faults_begins_a_level() -> None:
     ]
 
 
+def test_a_fault_that_ends_is_a_level_between_two() -> None:
+    rng = np.random.default_rng(2)
+    test = around(rng, 50, 20)
+    test[6:13] += 15
+    found = find_levels(steps(around(rng, 50, 20)), steps(test))
+    assert found.since == (None, 15)
+    assert [(level.steps[0], level.steps[-1], level.beyond_noise) for level in found.earlier] == [
+        (2, 7, False),
+        (8, 14, True),
+    ]
+
+
 def test_a_level_is_found_below_kinds_in_turn() -> None:
     rng = np.random.default_rng(3)
     turns = np.array([0, 1])
@@ -78,11 +90,13 @@ def test_the_same_batches_have_a_level_of_their_differences() -> None:
     assert [(level.side, level.beyond_noise) for level in found.earlier] == [("test", False)]
 
 
-def test_a_trend_is_no_level() -> None:
+@pytest.mark.parametrize("count", [6, 12, deep(30)])
+def test_a_trend_is_no_level(count: int) -> None:
+    """Steps grow from 50 to 80 ms; without the rule a third of the runs of twelve would be divided."""
     rng = np.random.default_rng(5)
-    for count in (6, 12, 30):
-        rising = steps(50 + 30 * np.arange(count) / count + rng.normal(0, 0.5, count))
-        assert find_levels(steps(around(rng, 50, count, 0.01)), rising) == StepLevels()
+    for _ in range(20):
+        rising = steps(np.linspace(50, 80, count) + rng.normal(0, 3, count))
+        assert find_levels(steps(around(rng, 50, count, 0.02)), rising) == StepLevels()
 
 
 @pytest.mark.parametrize("slow", [[5], [5, 6], [0], [0, 1], [10, 11]])
@@ -143,5 +157,5 @@ def divided(draw: Draw, counts: tuple[int, int], kinds: Ints, runs: int) -> floa
 @pytest.mark.parametrize("counts", [(5, 5), (6, 6), deep((5, 8)), (12, 12), deep((11, 20))])
 @pytest.mark.parametrize("kinds", [np.array([0]), deep(np.array([0, 1]))], ids=["one kind", "two kinds"])
 def test_equal_programs_are_hardly_ever_divided(draw: Draw, counts: tuple[int, int], kinds: Ints) -> None:
-    """With normal noise in 0.1% of pairs; noise of other shapes may be less well known."""
-    assert divided(draw, counts, kinds, 400) <= (0.005 if draw is normal else 0.015)
+    """With normal noise in 0.1% of pairs; steps that resemble those before show less of their noise."""
+    assert divided(draw, counts, kinds, 400) <= (0.005 if draw is normal else 0.02 if draw is resembling else 0.01)

@@ -135,7 +135,8 @@ def test_a_test_that_is_less_slower_does_not_fail(
     assert run_command(capsys, "diff", control, slower, "--fail-above", share)[::2] == (0, "")
 
 
-@pytest.mark.parametrize("before", [2, deep(4)])
+@pytest.mark.slow
+@pytest.mark.parametrize("before", [2, 4])
 def test_a_run_that_is_slower_since_a_step_says_so_and_fails(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, before: int
 ) -> None:
@@ -169,6 +170,28 @@ def test_a_gate_fails_for_the_first_steps_alone(capsys: pytest.CaptureFixture[st
     assert " slower in steps 2 to 5, above the limit of 5.0% " in err
     assert out.startswith("No difference in iteration time beyond noise since step 6: ")
     assert "\nSteps 2 to 5 after: 30." in out
+
+
+@pytest.mark.slow
+def test_a_gate_warns_of_steps_that_have_no_counterpart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """From the ninth step on an operator takes 20 ms that no step before calls: another kind of steps."""
+    paths = []
+    for name, since in (("a", 99), ("b", 9)):
+        trace, at = TraceBuilder(), 0
+        for step in range(14):
+            length = 40_000 + 37 * (step * 7 % 11) + 20_000 * (step >= since)
+            trace.annotation(f"ProfilerStep#{step}", at, at + length)
+            trace.op("aten::mm", at + 10, at + 50)
+            if step >= since:
+                trace.op("aten::item", at + 60, at + 20_000)
+            at += length + 5
+        paths.append(trace.write(tmp_path / f"{name}.json"))
+    status, out, err = run_command(capsys, "diff", *paths, "--fail-above", "5%")
+    assert (status, err) == (
+        0,
+        "hta-graph: --fail-above: 5 steps after do what no step before does, and are not judged\n",
+    )
+    assert "\nAfter: 5 steps with aten::item have no counterpart and are left out of the comparison.\n" in out
 
 
 @pytest.mark.slow
