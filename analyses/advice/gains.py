@@ -393,7 +393,7 @@ def _headline(facts: PathFacts, gains: Gains | None, cause: str, gain: str) -> s
     longest = gains.time_on_path(gains.longest) if gains and cause in CAUSES else 0
     return verdict.bound_by(
         window, what, share, None, lengths, gain,
-        has_gpu_rows=facts.has_gpu_rows, beside=_beside(facts, gains, cause) if gains else (),
+        has_gpu_rows=facts.has_gpu_rows, others=_others(facts, gains, cause) if gains else (),
         is_longest=facts.share(longest) <= share + SAME_SHARE,
     )  # fmt: skip
 
@@ -411,10 +411,10 @@ def _gpu_may_be_polled_for(facts: PathFacts, gains: Gains, cause: str) -> bool:
 
 
 NEARLY_AS_LONG = 0.8
-"""What the path is in for this part of its time in what is named is named beside it."""
+"""What the path is in for this part of its time in what is named is named, too."""
 
 
-def _beside(facts: PathFacts, gains: Gains, cause: str) -> list[tuple[str, float]]:
+def _others(facts: PathFacts, gains: Gains, cause: str) -> list[tuple[str, float]]:
     """Name what else the path is in for nearly as long, or longer, and what has no cause where that is much."""
     if cause not in CAUSES:
         return []

@@ -41,11 +41,11 @@ MOST = 0.5
 
 def bound_by(
     window: str, what: str, share: float, rank: int | None, lengths: Sequence[str], gain: str = "",
-    *, has_gpu_rows: bool = True, beside: Sequence[tuple[str, float]] = (), is_longest: bool = True,
+    *, has_gpu_rows: bool = True, others: Sequence[tuple[str, float]] = (), is_longest: bool = True,
 ) -> str:  # fmt: skip
     """Say what bounds a window, and what is gained without it: the headline; first that nothing of a GPU is known.
 
-    ``beside`` is what else much of the path is, with shares. Where that is more (not ``is_longest``), the order is by
+    ``others`` is what else much of the path is, with shares. Where that is more (not ``is_longest``), the order is by
     what would be saved, which is said.
     """
     is_known = what != "unexplained"
@@ -53,7 +53,7 @@ def bound_by(
     named = f"bound by {what}" if is_longest else f"largest saving: {what}"
     bound = f"{named}{on_rank(rank)}" if is_known else f"{unexplained}{on_rank(rank)}"
     first = _first_words(window, has_gpu_rows=has_gpu_rows)
-    shares = "; ".join([f"{brief_share(share)} of the critical path", *(f"{of} {brief_share(n)}" for of, n in beside)])
+    shares = "; ".join([f"{brief_share(share)} of the critical path", *(f"{of} {brief_share(n)}" for of, n in others)])
     return f"{first} {bound} ({shares}){gain}; {', '.join(lengths)}"
 
 

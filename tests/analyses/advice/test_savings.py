@@ -269,3 +269,13 @@ def test_a_saving_is_doubted_where_the_drivers_lock_changes_it(
     asked = reliability_after(hg.replay(path.graph, hg.scenario("data_loading_free"), window))
     assert asked.reason == ("contended" if confidence == "low" else None)
     assert asked.share == pytest.approx(0.14 if asked.reason else 0.0, abs=0.01)
+
+
+def test_what_even_doubtful_replay_finds_useless_is_not_advised() -> None:
+    """Earlier iterations end earlier, and this one waits for work that they hid: with the change it is longer."""
+    program = random_program(20047, "pytorch", 400)
+    path = hg.critical_path(graph_of_run(program))
+    after = graph_of_run(changed(program, CHANGES["exposed_communication"]))
+    lengths = [hg.critical_path(of, hg.step(2, gpu_window=True)).length_ns for of in (path.graph, after)]
+    assert lengths[1] > lengths[0]
+    assert "exposed_communication" not in {one.rule for one in replayed_advice(PathFacts(path))}
