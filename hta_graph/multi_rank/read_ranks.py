@@ -100,7 +100,12 @@ def read_graphs(
         yield from map(_with_warnings, _read_alone(paths[0], ranks, memory, replace(asked, summary=None), say))
         return
     with limit_memory(memory):
-        files = choose_ranks(find_ranks(listed, salvage=salvage, say=say), ranks)
+        files = find_ranks(listed, salvage=salvage, say=say)
+    if len(files) == 1 and not files[0].error and summary is None and cluster is None:
+        # Several ranks may have been merged into it.
+        yield from map(_with_warnings, _read_alone(files[0].path, ranks, memory, asked, say))
+        return
+    files = choose_ranks(files, ranks)
     readers = ReadOptions(jobs, memory, cluster, say)
     with closing(read_files(files, lambda _: asked, readers, progress)) as found:
         yield from _graphs_or_reports(found, report if len(files) > 1 else None, ", ".join(map(str, listed)))

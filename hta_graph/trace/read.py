@@ -70,7 +70,8 @@ def read_without_log(place: Location, *, salvage: bool) -> Trace:
     Raises:
         TraceError: it cannot be read, or holds several recordings.
     """
-    return _only_one(place, _read_recordings(place, salvage=salvage)[0])
+    remedy = Remedy("read_graphs() or read_job() reads all of them", "pass the files that were merged")
+    return _only_one(place, _read_recordings(place, salvage=salvage)[0], remedy)
 
 
 def _read_recordings(place: Location, *, salvage: bool) -> tuple[list[Trace], str]:
@@ -83,9 +84,10 @@ def _read_recordings(place: Location, *, salvage: bool) -> tuple[list[Trace], st
     return [end_frames_with_callers(found) for found in linked], ""
 
 
-def _only_one(path: Location, traces: Sequence[Trace]) -> Trace:
+def _only_one(
+    path: Location, traces: Sequence[Trace], remedy: Remedy | str = "pass the files that were merged"
+) -> Trace:
     if len(traces) > 1:
-        remedy = Remedy("read_graphs() or read_job() reads all of them", "pass the files that were merged")
         raise TraceError(path, f"holds the recordings of {len(traces)} ranks, merged into one file", remedy)
     return traces[0]
 
@@ -295,7 +297,11 @@ def read_traces(
             log_repairs(trace)
             yield trace
         return
-    for file in choose_ranks(find_ranks(listed, salvage=salvage, say=say), chosen):
+    files = find_ranks(listed, salvage=salvage, say=say)
+    if len(files) == 1 and not files[0].error:
+        yield from read_traces(files[0].path, rank=rank, salvage=salvage, say=say)
+        return
+    for file in choose_ranks(files, chosen):
         trace = read_rank(file, salvage=salvage)
         log_repairs(trace)
         yield trace
@@ -341,7 +347,7 @@ def read_rank(file: RankFile, *, salvage: bool = False) -> Trace:
         raise file.error
     found, _ = _read_recordings(file.path, salvage=salvage)
     own = [trace for trace in found if file.process and trace.settings.get("process") == file.process]
-    return replace(_only_one(file.path, own or found), rank=file.rank)
+    return replace(_only_one(file.path, own or found, "pass this file alone"), rank=file.rank)
 
 
 def match_launches_by_external_id(trace: Trace) -> Trace:

@@ -270,6 +270,36 @@ def test_a_merged_file_beside_others_is_left_out(capsys: pytest.CaptureFixture[s
     assert (status, err) == (0, f"skipped {merged}: the ranks merged into it have files of their own\n")
 
 
+@pytest.mark.parametrize("command", ["critical-path", "strip"])
+def test_a_merged_file_beside_what_is_no_trace_is_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    merged = write_merged(simulated(tmp_path / "ranks", "ddp"), offset, folder / "merged.json")
+    (folder / "notes.json").write_text('{"notes": []}')
+    status, _, err = run_command(capsys, command, folder, "--output", tmp_path / "out")
+    assert (status, err.splitlines()[:2]) == (
+        0,
+        [
+            f"skipped 1 file that is not a trace: {folder / 'notes.json'}",
+            f"{merged}: holds the recordings of 4 ranks; read as ranks 0 to 3",
+        ],
+    )
+    assert [trace.rank for trace in hg.read_traces(folder, say=lambda _: None)] == [0, 1, 2, 3]
+
+
+def test_a_merged_file_beside_other_ranks_is_to_be_read_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    documents = simulated(tmp_path / "ranks", "ddp")
+    write_merged(documents[:2], offset, tmp_path / "first.json")
+    (tmp_path / "rank3.json").write_bytes(json.dumps(documents[3]).encode())
+    status, _, err = run_command(capsys, "info", tmp_path)
+    assert status == 1
+    assert "first.json: holds the recordings of 2 ranks, merged into one file; pass this file alone\n" in err
+
+
 def test_the_library_reads_all_ranks_or_says_so(tmp_path: Path) -> None:
     documents = simulated(tmp_path / "ranks", "ddp")
     merged = write_merged(documents, labelled, tmp_path / "merged.json")

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -88,7 +89,10 @@ def _rank_readers(asked: RankInputs) -> dict[int, Callable[[], Trace]]:
     if len(paths) == 1:
         traces = read_single_file(paths[0], chosen, salvage=asked.salvage, say=say)
         return {trace.rank or 0: partial(_take, trace) for trace in traces}
-    files = choose_ranks(find_ranks(listed, salvage=asked.salvage, say=say), chosen)
+    files = find_ranks(listed, salvage=asked.salvage, say=say)
+    if len(files) == 1 and not files[0].error:
+        return _rank_readers(replace(asked, inputs=[files[0].path]))
+    files = choose_ranks(files, chosen)
     return {file.rank: partial(read_rank, file, salvage=asked.salvage) for file in files}
 
 
