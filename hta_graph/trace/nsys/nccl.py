@@ -33,6 +33,10 @@ NAME_OF_CALL = {
 }  # fmt: skip
 MESSAGES = frozenset({"send", "recv"})
 HEXADECIMAL = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2})+")
+NEEDED = {
+    RANGES: ("globalTid", "start", "domainId", "text", "textId"), CALLS: ("globalTid", "end", "correlationId"),
+    KERNELS: ("globalPid", "correlationId", "demangledName"), "StringIds": ("id", "value"),
+}  # fmt: skip
 MOST_CALLS = 10_000_000
 
 Key = tuple[int, int]
@@ -69,7 +73,7 @@ def collective_arguments(database: Database, rank_of: Mapping[int, int | None]) 
         database: the export.
         rank_of: the rank of each process.
     """
-    if not database.has(RANGES, "globalTid", "start") or not database.has(CALLS, "globalTid", "correlationId"):
+    if not all(database.has(table, *columns) for table, columns in NEEDED.items()):
         return {}
     calls = _calls_by_thread(database)
     if not calls:
@@ -92,9 +96,11 @@ def _launches_by_thread(database: Database) -> dict[int, list[tuple[int, int]]]:
     """Return the calls that launched NCCL's kernels, by thread in order of time: end and correlation."""
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
     rows = database.rows(
-        f'SELECT c.globalTid, c."end", c.correlationId FROM "{CALLS}" c JOIN "{KERNELS}" k '  # noqa: S608
+        'SELECT CAST(c.globalTid AS INTEGER), CAST(c."end" AS INTEGER), CAST(c.correlationId AS INTEGER) '
+        f'FROM "{CALLS}" c JOIN "{KERNELS}" k '  # noqa: S608
         f"ON k.correlationId = c.correlationId AND k.globalPid >> {THREAD_BITS} = c.globalTid >> {THREAD_BITS} "
-        f"JOIN StringIds s ON s.id = k.demangledName WHERE s.value LIKE '%nccl%' LIMIT {MOST_CALLS}"
+        "JOIN StringIds s ON s.id = k.demangledName WHERE s.value LIKE '%nccl%' AND c.\"end\" NOTNULL "
+        f"LIMIT {MOST_CALLS}"
     )
     for thread, end, correlation in sorted(set(rows)):
         found[thread].append((end, correlation))
@@ -124,16 +130,15 @@ def _calls_by_thread(database: Database) -> dict[int, list[tuple[int, _Call]]]:
 def _schemas(database: Database) -> dict[int, dict[int, _Schema]]:
     """Return how payloads are laid out, by domain and number."""
     table, entries = "NVTX_PAYLOAD_SCHEMAS", "NVTX_PAYLOAD_SCHEMA_ENTRIES"
-    if not database.has(table, "domainId", "schemaId", "payloadSize") or not database.has(entries, "offset", "type"):
-        return {}
     fields: dict[Key, dict[int, tuple[str, int, str]]] = defaultdict(dict)
-    listed = database.rows(f"SELECT domainId, schemaId, idx, name, offset, type FROM {entries} LIMIT 100000")  # noqa: S608
-    for domain, number, place, name, offset, kind in listed:
+    numbers = ("domainId", "schemaId", "idx", "offset", "type")
+    names = [name for _, name in database.pairs(entries, "idx", "name")]
+    for (domain, number, place, offset, kind), name in zip(database.integers(entries, *numbers), names, strict=False):
         if kind in CODES:
-            fields[domain, number][place] = (str(name), offset or 0, CODES[kind])
+            fields[domain, number][place] = (name, max(offset, 0), CODES[kind])
     found: dict[int, dict[int, _Schema]] = defaultdict(dict)
-    for domain, number, size in database.rows(f"SELECT domainId, schemaId, payloadSize FROM {table} LIMIT 100000"):  # noqa: S608
-        found[domain][number] = _Schema(size or 0, tuple(fields[domain, number].values()))
+    for domain, number, size in database.integers(table, "domainId", "schemaId", "payloadSize"):
+        found[domain][number] = _Schema(size, tuple(fields[domain, number].values()))
     return found
 
 
