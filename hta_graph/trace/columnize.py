@@ -300,6 +300,7 @@ def assemble_recorded(path: Location, recorded: Recorded) -> Trace:
     facts = FileFacts(header_of_object(recorded.header), 0, tolerant=False, salvaged=None)
     counts = Counter(dict.fromkeys(READING_DIAGNOSTICS, 0))
     columns = _drop_unplaceable(recorded.collected.columns, recorded.collected, counts)
+    columns["bandwidth"] = np.where(columns["bandwidth"] > FASTEST_GBPS, np.nan, columns["bandwidth"])
     columns = _with_base(columns, base_time(facts.header.base) or 0)
     trace = _assemble_trace(path, facts, recorded.collected, columns, counts)
     return replace(trace, rank=recorded.rank, notes=(*trace.notes, *recorded.notes))

@@ -41,7 +41,7 @@ class _Collector:
             streams = self.streams.codes(keys)
         else:
             threads = self.threads.codes(map(self._process.thread, thread_ids(batch)))
-        moved = batch["bytes"] if on_stream else nothing
+        moved = batch["bytes"].clip(-1) if on_stream else nothing
         length = batch["end"] - batch["start"]
         with np.errstate(divide="ignore", invalid="ignore"):
             rate = np.where((moved >= 0) & (length > 0), moved / length, np.nan)

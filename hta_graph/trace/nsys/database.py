@@ -23,6 +23,8 @@ CHUNK = 1 << 16
 """How many rows are fetched at once: what is in memory of a table is one chunk and the columns made of it."""
 ASKED_AT_ONCE = 500
 LONGEST_TEXT = 1 << 26
+MOST_ROWS = 10_000_000
+"""How many rows are taken at once of what is short in every sound file."""
 MOST_TABLES = 1_000
 READING = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION})
 EXPORT_AGAIN = "export it again: nsys export --type sqlite"
@@ -124,6 +126,18 @@ class Database:
             while rows := found.fetchmany(CHUNK):
                 yield rows
 
+    def integers(self, table: str, *names: str, where: str = "") -> list[tuple[int, ...]]:
+        """Return columns of a short table as integers, -1 where they are absent; nothing where one is missing.
+
+        Raises:
+            TraceError: the file is damaged.
+        """
+        if not self.has(table, *names):
+            return []
+        listed = ", ".join(self.column(table, name, -1) for name in names)
+        condition = where and f"WHERE {where}"
+        return self.rows(f'SELECT {listed} FROM "{table}" {condition} LIMIT {MOST_ROWS}')  # noqa: S608
+
     def column(self, table: str, names: str, default: int) -> str:
         """Return the expression of a table's column as an integer."""
         return integer_column(self._columns.get(table, frozenset()), names, default)
@@ -139,17 +153,16 @@ class Database:
         if missing and self.has("StringIds", "id", "value"):
             for at in range(0, len(missing), ASKED_AT_ONCE):
                 asked = missing[at : at + ASKED_AT_ONCE]
-                marks = ", ".join("?" * len(asked))
-                query = f"SELECT id, CAST(value AS TEXT) FROM StringIds WHERE id IN ({marks})"  # noqa: S608
-                known.update((at, text or "") for at, text in self.rows(query, asked))
+                query = "SELECT id, CAST(value AS TEXT) FROM StringIds WHERE value IS NOT NULL AND id IN (?"
+                known.update(self.rows(f"{query}{', ?' * (len(asked) - 1)})", asked))
         return known
 
     def pairs(self, table: str, key: str = "name", value: str = "value") -> list[tuple[str, str]]:
         """Return a table of names and values as texts; a name may occur several times."""
         if not self.has(table, key, value):
             return []
-        found = self.rows(f'SELECT "{key}", "{value}" FROM "{table}" LIMIT 100000')  # noqa: S608
-        return [(str(name), str(text)) for name, text in found if text is not None]
+        found = self.rows(f'SELECT "{key}", "{value}" FROM "{table}" LIMIT {MOST_ROWS}')  # noqa: S608
+        return [(str(name), "" if text is None else str(text)) for name, text in found]
 
 
 def integer_column(known: Collection[str], names: str, default: int) -> str:
