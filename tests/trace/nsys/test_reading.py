@@ -274,6 +274,25 @@ def test_a_cut_file_is_one_error(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert line.count("\n") == 1
 
 
+def test_of_a_damaged_table_the_rows_before_are_recovered(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    made = program()
+    for at in range(3_000):
+        made.range(f"range {at}", at * US, at * US + 10)
+    path = made.write(tmp_path / "a.sqlite")
+    content = bytearray(path.read_bytes())
+    size = int.from_bytes(content[16:18], "big")
+    page = content.index(b"range 1500") // size
+    content[page * size : (page + 1) * size] = b"\xff" * size
+    path.write_bytes(bytes(content))
+    line = one_error(capsys, tmp_path, "info", path)
+    assert line.endswith("or recover its rows with --salvage\n")
+    trace = hg.read_trace(path, salvage=True)
+    assert trace.salvaged is not None
+    assert "rows recovered" in trace.salvaged
+    assert 1_000 < len(trace.events) < 2_000
+    assert len(read_event_args(trace, ["External id"])["External id"]) == len(trace.events)
+
+
 def test_a_packed_export_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite.gz"
     path.write_bytes(gzip.compress(program().write(tmp_path / "a.sqlite").read_bytes()))
