@@ -110,9 +110,8 @@ class Export:
 
     def _numbers_of(self, processes: Sequence[int]) -> Iterable[int | None]:
         """Return the ranks of processes: as MPI numbers them, else by the environment, else by their order."""
-        known: dict[int, int] = {}
-        for thread, rank in self.database.integers("MPI_RANKS", "globalTid", "rank"):
-            known[thread >> THREAD_BITS] = rank
+        listed = self.database.integers("MPI_RANKS", "globalTid", "rank")
+        known = {thread >> THREAD_BITS: number for thread, number in listed}
         if len({known.get(key) for key in processes} - {None}) == len(processes):
             self.numbered_by = "MPI"
             return [known[key] for key in processes]
