@@ -110,9 +110,8 @@ class Export:
 
     def _numbers_of(self, processes: Sequence[int]) -> Iterable[int | None]:
         """Return the ranks of processes: as MPI numbers them, else by the environment, else by their order."""
-        known: dict[int, int] = {}
-        for thread, rank in self.database.integers("MPI_RANKS", "globalTid", "rank"):
-            known[thread >> THREAD_BITS] = rank
+        listed = self.database.integers("MPI_RANKS", "globalTid", "rank")
+        known = {thread >> THREAD_BITS: number for thread, number in listed}
         if len({known.get(key) for key in processes} - {None}) == len(processes):
             self.numbered_by = "MPI"
             return [known[key] for key in processes]
@@ -174,9 +173,9 @@ class Export:
         """The first time of the file's own that the session's start is: 0, or in 1970's time that of the start."""
         for table in (KERNELS, CALLS, RANGES):
             if self.database.has(table, "start"):
-                ((first,),) = self.database.rows(f'SELECT MIN(CAST("start" AS INTEGER)) FROM "{table}"')  # noqa: S608
-                if first is not None:
-                    return self.base_ns if first > UTC_NS else 0
+                rows = self.database.rows(f'SELECT MIN(CAST("start" AS INTEGER)) FROM "{table}"')  # noqa: S608
+                if rows and rows[0][0] is not None:
+                    return self.base_ns if rows[0][0] > UTC_NS else 0
         return 0
 
     @cached_property
@@ -185,7 +184,8 @@ class Export:
         ends = [0]
         for table in (*GPU_TABLES, CALLS, RANGES):
             if self.database.has(table, "end"):
-                ends += self.database.rows(f'SELECT MAX(CAST("end" AS INTEGER)) FROM "{table}"')[0]  # noqa: S608
+                rows = self.database.rows(f'SELECT MAX(CAST("end" AS INTEGER)) FROM "{table}"')  # noqa: S608
+                ends += [end for (end,) in rows]
         return max(end for end in ends if end is not None) - self._begins_at
 
     # -- what the file says about itself ------------------------------------------------------------------------------

@@ -37,7 +37,13 @@ NEEDED = {
     RANGES: ("globalTid", "start", "domainId", "text", "textId"), CALLS: ("globalTid", "end", "correlationId"),
     KERNELS: ("globalPid", "correlationId", "demangledName"), "StringIds": ("id", "value"),
 }  # fmt: skip
-MOST_CALLS = 10_000_000
+LAUNCHES = (
+    'SELECT CAST(c.globalTid AS INTEGER), CAST(c."end" AS INTEGER), CAST(c.correlationId AS INTEGER) '
+    "FROM CUPTI_ACTIVITY_KIND_RUNTIME c JOIN CUPTI_ACTIVITY_KIND_KERNEL k "
+    "ON k.correlationId = c.correlationId AND k.globalPid >> 24 = c.globalTid >> 24 "
+    "JOIN StringIds s ON s.id = k.demangledName WHERE s.value LIKE '%nccl%' AND c.\"end\" NOTNULL"
+)
+"""The calls that launched NCCL's kernels: thread, end, correlation."""
 
 Key = tuple[int, int]
 """A process and a correlation."""
@@ -95,13 +101,7 @@ def collective_arguments(database: Database, rank_of: Mapping[int, int | None]) 
 def _launches_by_thread(database: Database) -> dict[int, list[tuple[int, int]]]:
     """Return the calls that launched NCCL's kernels, by thread in order of time: end and correlation."""
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    rows = database.rows(
-        'SELECT CAST(c.globalTid AS INTEGER), CAST(c."end" AS INTEGER), CAST(c.correlationId AS INTEGER) '
-        f'FROM "{CALLS}" c JOIN "{KERNELS}" k '  # noqa: S608
-        f"ON k.correlationId = c.correlationId AND k.globalPid >> {THREAD_BITS} = c.globalTid >> {THREAD_BITS} "
-        "JOIN StringIds s ON s.id = k.demangledName WHERE s.value LIKE '%nccl%' AND c.\"end\" NOTNULL "
-        f"LIMIT {MOST_CALLS}"
-    )
+    rows = database.rows(LAUNCHES)
     for thread, end, correlation in sorted(set(rows)):
         found[thread].append((end, correlation))
     return found
