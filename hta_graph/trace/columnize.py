@@ -298,9 +298,11 @@ def assemble_traces(path: Location, collected: Collected, facts: FileFacts) -> l
 
 def assemble_recorded(path: Location, recorded: Recorded) -> Trace:
     """Turn what a reader of another format found of one rank into a trace, as :func:`assemble_traces` does."""
-    facts = FileFacts(header_of_object(recorded.header), 0, tolerant=False, salvaged=None)
+    facts = FileFacts(header_of_object(recorded.header), 0, tolerant=False, salvaged=recorded.salvaged)
     counts = Counter(dict.fromkeys(READING_DIAGNOSTICS, 0))
+    counts["salvaged"] = int(recorded.salvaged is not None)
     columns = _drop_unplaceable(recorded.collected.columns, recorded.collected, counts)
+    columns["bandwidth"] = np.where(columns["bandwidth"] > FASTEST_GBPS, np.nan, columns["bandwidth"])
     columns = _with_base(columns, base_time(facts.header.base) or 0)
     trace = _assemble_trace(path, facts, recorded.collected, columns, counts)
     return replace(trace, rank=recorded.rank, notes=(*trace.notes, *recorded.notes))

@@ -84,8 +84,9 @@ SQLITE = _begin(b"SQLite format 3\0")
 NSIGHT_EXPORT = Format(
     "an Nsight Systems export",
     SQLITE,
-    "kernels, copies, sets, CUDA graphs; runtime and driver calls; synchronization; NVTX; OS runtime calls",
-    "Python's call stacks, CPU samples",
+    "kernels, copies, sets, CUDA graphs; runtime and driver calls; synchronization; NVTX and NCCL's payloads; "
+    "OS runtime calls, thread states, CPU samples",
+    "hardware metrics, Python's call stacks",
     layer="sqlite",
     tables=NSIGHT_TABLE,
 )

@@ -77,7 +77,7 @@ def read_without_log(place: Location, *, salvage: bool) -> Trace:
 def _read_recordings(place: Location, *, salvage: bool) -> tuple[list[Trace], str]:
     """Read the traces of all recordings in a file, of nearly every file one; and how several ranks are numbered."""
     if reader := reader_of(place):
-        recorded = reader.columns(place)
+        recorded = reader.columns(place, salvage=salvage)
         return [assemble_recorded(place, found) for found in recorded], recorded[0].ranks_by
     traces = traces_of_bytes(place, read_bytes(place), salvage=salvage)
     linked = [match_launches_by_external_id(match_launches_by_arrows(found)) for found in traces]

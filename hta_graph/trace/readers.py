@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from hta_graph.model import Ids
 from hta_graph.storage.location import Location, is_remote
@@ -17,6 +17,14 @@ from hta_graph.trace.formats import HEAD_BYTES, NSIGHT_EXPORT, SQLITE, Format, f
 from hta_graph.trace.nsys.columns import RankOfProcess, read_columns, read_ranks
 from hta_graph.trace.nsys.rows import kineto_text, read_rows
 from hta_graph.trace.recorded import Recorded
+
+
+class ReadColumns(Protocol):
+    """Reads the columns of each rank of a file."""
+
+    def __call__(self, path: Location, *, salvage: bool = False) -> list[Recorded]:
+        """Return them, lowest first; of a damaged file what can be recovered, if asked."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -30,7 +38,7 @@ class Reader:
         text: all rows as a Kineto trace, in pieces.
     """
 
-    columns: Callable[[Location], list[Recorded]]
+    columns: ReadColumns
     ranks: Callable[[Location], list[RankOfProcess]]
     rows: Callable[[Location, Ids], tuple[dict[int, dict[str, Any]], dict[str, Any]]]
     text: Callable[[Location], Iterator[bytes]]

@@ -72,7 +72,8 @@ class Collected:
 class Recorded:
     """One rank of a file that is no Kineto trace: its columns, its header as Kineto's have it, and its rank.
 
-    ``notes`` are what a reader of its answers must know, one line each; ``ranks_by`` says how ranks are numbered.
+    ``notes`` are what a reader of its answers must know, one line each; ``ranks_by`` says how ranks are numbered,
+    ``salvaged`` how much of a damaged file was recovered.
     """
 
     collected: Collected
@@ -80,3 +81,4 @@ class Recorded:
     rank: int | None
     notes: tuple[str, ...] = ()
     ranks_by: str = ""
+    salvaged: str | None = None

@@ -245,6 +245,7 @@ GPU_NAME = re.compile(
 """How GPUs are called by those who sell them."""
 
 BACKEND_NAME = re.compile(r"((cpu|cuda|xpu|hpu|mps|npu):)?(nccl|gloo|mpi|ucc|xccl|hccl|rccl|fake|undefined)(,|$)")
+RECORDER = re.compile(r"Nsight Systems( \d{1,9}(\.\d{1,9}){0,4})?( \(schema \d{1,9}(\.\d{1,9}){0,4}\))?")
 VERSION_NUMBER = re.compile(r"\d{1,9}(\.\d{1,9}){0,4}")
 
 
@@ -263,7 +264,9 @@ def allowed_header(header: Header, names: Pseudonyms, *, shapes: bool) -> dict[s
 def _allowed_setting(key: str, value: Any, names: Pseudonyms) -> Any:
     if key == "host_name":
         return names.text("host", str(value)) if isinstance(value, str) and value else None
-    return _allowed_version(value)
+    if key == "recorder":
+        return value if isinstance(value, str) and RECORDER.fullmatch(value) else None
+    return None if key == "process" else _allowed_version(value)
 
 
 def _allowed_version(value: Any) -> Any:

@@ -41,7 +41,7 @@ class _Collector:
             streams = self.streams.codes(keys)
         else:
             threads = self.threads.codes(map(self._process.thread, thread_ids(batch)))
-        moved = batch["bytes"] if on_stream else nothing
+        moved = batch["bytes"].clip(-1) if on_stream else nothing
         length = batch["end"] - batch["start"]
         with np.errstate(divide="ignore", invalid="ignore"):
             rate = np.where((moved >= 0) & (length > 0), moved / length, np.nan)
@@ -120,13 +120,13 @@ def read_ranks(path: Location) -> list[RankOfProcess]:
         ]
 
 
-def read_columns(path: Location) -> list[Recorded]:
-    """Read an export: the columns of each rank, lowest first.
+def read_columns(path: Location, *, salvage: bool = False) -> list[Recorded]:
+    """Read an export: the columns of each rank, lowest first; of damaged tables the rows before the damage, if asked.
 
     Raises:
         TraceError: it is damaged, holds no rows, or more events than there is memory for.
     """
-    with Database(path) as database:
+    with Database(path, salvage=salvage) as database:
         export = Export(database)
         keys = np.array([process.key for process in export.processes], np.int64)
         collectors = [_Collector(process) for process in export.processes]
@@ -140,7 +140,15 @@ def read_columns(path: Location) -> list[Recorded]:
                 own = batch["process"] == key
                 if own.any():
                     collector.add(batch.take(own), index[own])
+        salvaged = database.damage and f"{database.damage}; {first:,} rows recovered"
         return [
-            Recorded(collector.finish(), export.header(process), process.rank, export.notes, export.ranks_by)
+            Recorded(
+                collector.finish(),
+                export.header(process),
+                process.rank,
+                export.notes,
+                export.ranks_by,
+                salvaged or None,
+            )
             for process, collector in zip(export.processes, collectors, strict=True)
         ]

@@ -7,14 +7,14 @@ file's. It is opened as immutable, so that neither locks nor files beside it are
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from hta_graph.errors import TraceError
+from hta_graph.errors import Remedy, TraceError
 from hta_graph.storage.location import Location, is_remote
 from hta_graph.text.sanitize import one_line
 
@@ -23,8 +23,14 @@ CHUNK = 1 << 16
 """How many rows are fetched at once: what is in memory of a table is one chunk and the columns made of it."""
 ASKED_AT_ONCE = 500
 LONGEST_TEXT = 1 << 26
+MOST_ROWS = 10_000_000
+"""How many rows are taken at once of what is short in every sound file."""
 MOST_TABLES = 1_000
 READING = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION})
+REMEDY = Remedy(
+    "export it again with nsys export --type sqlite, or recover its rows with salvage=True",
+    "export it again with nsys export --type sqlite, or recover its rows with --salvage",
+)
 EXPORT_AGAIN = "export it again: nsys export --type sqlite"
 CHECKPOINT = "end the program that writes it, then run: sqlite3 FILE 'PRAGMA wal_checkpoint'"
 
@@ -40,14 +46,20 @@ def _allow_reading(action: int, *_: str | None) -> int:
 class Database:
     """A database's tables and rows. Close it after use.
 
+    Args:
+        path: the file.
+        salvage: of a damaged table, give the rows before the damage; ``damage`` says what it was.
+
     Raises:
         TraceError: it is no database, or cannot be opened.
     """
 
-    def __init__(self, path: Location) -> None:
+    def __init__(self, path: Location, *, salvage: bool = False) -> None:
         if is_remote(path):
             raise TraceError(path, "is an SQLite database, which needs a local file", "copy it here")
         self.path = path
+        self.damage = ""
+        self._salvage = salvage
         self._check_files_beside(Path(path))
         with self._told_errors():
             name = f"file:{quote(str(Path(path).absolute()))}?mode=ro&immutable=1"
@@ -55,6 +67,8 @@ class Database:
             self._connection.text_factory = _text
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_TEXT)
             self._connection.execute("PRAGMA trusted_schema = OFF")
+            if salvage:  # a file shorter than its header says is opened only so; nothing can be written anyway
+                self._connection.execute("PRAGMA writable_schema = ON")
             self._columns = self._stored_columns()
             self._connection.set_authorizer(_allow_reading)
 
@@ -110,19 +124,41 @@ class Database:
         Raises:
             TraceError: the file is damaged.
         """
-        with self._told_errors():
-            return self._connection.execute(query, parameters).fetchall()
+        return [row for chunk in self.chunks(query, parameters) for row in chunk]
 
-    def chunks(self, query: str) -> Iterator[list[tuple[Any, ...]]]:
+    def chunks(self, query: str, parameters: Sequence[Any] = ()) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the rows of a query in chunks.
 
         Raises:
             TraceError: the file is damaged.
         """
-        with self._told_errors():
-            found = self._connection.execute(query)
-            while rows := found.fetchmany(CHUNK):
+        try:
+            found = self._connection.execute(query, parameters)
+            # One by one: a chunk in which the damage begins would be lost.
+            fetch = (
+                partial(_rows_before_damage, found, self._note) if self._salvage else partial(found.fetchmany, CHUNK)
+            )
+            while rows := fetch():
                 yield rows
+        except sqlite3.Error as error:
+            self._note(error)
+            if not self._salvage:
+                raise TraceError(self.path, f"is a damaged SQLite database: {error}", REMEDY) from None
+
+    def _note(self, error: sqlite3.Error) -> None:
+        self.damage = self.damage or f"is a damaged SQLite database: {error}"
+
+    def integers(self, table: str, *names: str, where: str = "") -> list[tuple[int, ...]]:
+        """Return columns of a short table as integers, -1 where they are absent; nothing where one is missing.
+
+        Raises:
+            TraceError: the file is damaged.
+        """
+        if not self.has(table, *names):
+            return []
+        listed = ", ".join(self.column(table, name, -1) for name in names)
+        condition = where and f"WHERE {where}"
+        return self.rows(f'SELECT {listed} FROM "{table}" {condition} LIMIT {MOST_ROWS}')  # noqa: S608
 
     def column(self, table: str, names: str, default: int) -> str:
         """Return the expression of a table's column as an integer."""
@@ -139,17 +175,16 @@ class Database:
         if missing and self.has("StringIds", "id", "value"):
             for at in range(0, len(missing), ASKED_AT_ONCE):
                 asked = missing[at : at + ASKED_AT_ONCE]
-                marks = ", ".join("?" * len(asked))
-                query = f"SELECT id, CAST(value AS TEXT) FROM StringIds WHERE id IN ({marks})"  # noqa: S608
-                known.update((at, text or "") for at, text in self.rows(query, asked))
+                query = "SELECT id, CAST(value AS TEXT) FROM StringIds WHERE value IS NOT NULL AND id IN (?"
+                known.update(self.rows(f"{query}{', ?' * (len(asked) - 1)})", asked))
         return known
 
     def pairs(self, table: str, key: str = "name", value: str = "value") -> list[tuple[str, str]]:
         """Return a table of names and values as texts; a name may occur several times."""
         if not self.has(table, key, value):
             return []
-        found = self.rows(f'SELECT "{key}", "{value}" FROM "{table}" LIMIT 100000')  # noqa: S608
-        return [(str(name), str(text)) for name, text in found if text is not None]
+        found = self.rows(f'SELECT "{key}", "{value}" FROM "{table}" LIMIT {MOST_ROWS}')  # noqa: S608
+        return [(str(name), "" if text is None else str(text)) for name, text in found]
 
 
 def integer_column(known: Collection[str], names: str, default: int) -> str:
@@ -160,6 +195,17 @@ def integer_column(known: Collection[str], names: str, default: int) -> str:
     """
     columns = [f'CAST("{name}" AS INTEGER)' for name in names.split("|") if name in known]
     return f"COALESCE({', '.join(columns)}, {default})" if columns else str(default)
+
+
+def _rows_before_damage(found: sqlite3.Cursor, note: Callable[[sqlite3.Error], None]) -> list[tuple[Any, ...]]:
+    """Return the next rows of a query, as far as they can be read."""
+    rows: list[tuple[Any, ...]] = []
+    try:
+        while len(rows) < CHUNK and (row := found.fetchone()) is not None:
+            rows.append(row)
+    except sqlite3.Error as error:
+        note(error)
+    return rows
 
 
 def _text(raw: bytes) -> str:

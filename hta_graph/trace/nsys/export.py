@@ -110,10 +110,8 @@ class Export:
 
     def _numbers_of(self, processes: Sequence[int]) -> Iterable[int | None]:
         """Return the ranks of processes: as MPI numbers them, else by the environment, else by their order."""
-        known: dict[int, int] = {}
-        if self.database.has("MPI_RANKS", "globalTid", "rank"):
-            rows = self.database.rows("SELECT globalTid, rank FROM MPI_RANKS LIMIT 100000")
-            known = {int(thread) >> THREAD_BITS: int(rank) for thread, rank in rows}
+        listed = self.database.integers("MPI_RANKS", "globalTid", "rank")
+        known = {thread >> THREAD_BITS: number for thread, number in listed}
         if len({known.get(key) for key in processes} - {None}) == len(processes):
             self.numbered_by = "MPI"
             return [known[key] for key in processes]
@@ -175,9 +173,9 @@ class Export:
         """The first time of the file's own that the session's start is: 0, or in 1970's time that of the start."""
         for table in (KERNELS, CALLS, RANGES):
             if self.database.has(table, "start"):
-                ((first,),) = self.database.rows(f'SELECT MIN(CAST("start" AS INTEGER)) FROM "{table}"')  # noqa: S608
-                if first is not None:
-                    return self.base_ns if first > UTC_NS else 0
+                rows = self.database.rows(f'SELECT MIN(CAST("start" AS INTEGER)) FROM "{table}"')  # noqa: S608
+                if rows and rows[0][0] is not None:
+                    return self.base_ns if rows[0][0] > UTC_NS else 0
         return 0
 
     @cached_property
@@ -186,7 +184,8 @@ class Export:
         ends = [0]
         for table in (*GPU_TABLES, CALLS, RANGES):
             if self.database.has(table, "end"):
-                ends += self.database.rows(f'SELECT MAX(CAST("end" AS INTEGER)) FROM "{table}"')[0]  # noqa: S608
+                rows = self.database.rows(f'SELECT MAX(CAST("end" AS INTEGER)) FROM "{table}"')  # noqa: S608
+                ends += [end for (end,) in rows]
         return max(end for end in ends if end is not None) - self._begins_at
 
     # -- what the file says about itself ------------------------------------------------------------------------------
@@ -225,9 +224,7 @@ class Export:
 
     def thread_names(self) -> list[tuple[int, str]]:
         """Return what threads are called, by their global numbers."""
-        if not self.database.has("ThreadNames", "globalTid", "nameId"):
-            return []
-        found = self.database.rows("SELECT globalTid, nameId FROM ThreadNames WHERE globalTid > 0 LIMIT 100000")
+        found = self.database.integers("ThreadNames", "globalTid", "nameId", where='"globalTid" > 0')
         texts = self.database.texts(name for _, name in found)
         return [(thread, texts.get(name, "")) for thread, name in found]
 
@@ -315,17 +312,12 @@ class Export:
     @cached_property
     def _calls_of_syncs(self) -> tuple[Ints, Ints]:
         """Return the calls with a record: process and correlation as one key, and the number of the call's name."""
-        found: list[tuple[Any, ...]] = []
-        if self.database.has(CALLS, "globalTid", "correlationId", "nameId") and self.database.has(
-            SYNCS, "correlationId"
-        ):
-            columns = [self.database.column(CALLS, name, -1) for name in ("globalTid", "correlationId", "nameId")]
-            found = self.database.rows(
-                f'SELECT {", ".join(columns)} FROM "{CALLS}" WHERE "globalTid" > 0 AND "nameId" >= 0'  # noqa: S608
-                f' AND "correlationId" IN (SELECT "correlationId" FROM "{SYNCS}")'
-            )
-        thread, correlation, name = np.array(found, np.int64).reshape(-1, 3).T
-        key, first = np.unique(self._pair_key(thread >> THREAD_BITS, correlation), return_index=True)
+        found: list[tuple[int, ...]] = []
+        if self.database.has(SYNCS, "correlationId"):
+            waits = f'"correlationId" IN (SELECT "correlationId" FROM "{SYNCS}")'  # noqa: S608
+            found = self.database.integers(CALLS, "globalTid", "correlationId", "nameId", where=waits)
+        process, correlation, name = np.array(found, np.int64).reshape(-1, 3).T
+        key, first = np.unique(self._pair_key(process >> THREAD_BITS, correlation), return_index=True)
         return key, name[first]
 
     @cached_property

@@ -33,13 +33,17 @@ NAME_OF_CALL = {
 }  # fmt: skip
 MESSAGES = frozenset({"send", "recv"})
 HEXADECIMAL = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2})+")
-MOST_CALLS = 10_000_000
 NEEDED = {
-    RANGES: ("globalTid", "start", "domainId", "text", "textId"),
-    CALLS: ("globalTid", "correlationId", "end"),
-    KERNELS: ("correlationId", "globalPid", "demangledName"),
-    "StringIds": ("id", "value"),
-}
+    RANGES: ("globalTid", "start", "domainId", "text", "textId"), CALLS: ("globalTid", "end", "correlationId"),
+    KERNELS: ("globalPid", "correlationId", "demangledName"), "StringIds": ("id", "value"),
+}  # fmt: skip
+LAUNCHES = (
+    'SELECT CAST(c.globalTid AS INTEGER), CAST(c."end" AS INTEGER), CAST(c.correlationId AS INTEGER) '
+    "FROM CUPTI_ACTIVITY_KIND_RUNTIME c JOIN CUPTI_ACTIVITY_KIND_KERNEL k "
+    "ON k.correlationId = c.correlationId AND k.globalPid >> 24 = c.globalTid >> 24 "
+    "JOIN StringIds s ON s.id = k.demangledName WHERE s.value LIKE '%nccl%' AND c.\"end\" NOTNULL"
+)
+"""The calls that launched NCCL's kernels: thread, end, correlation."""
 
 Key = tuple[int, int]
 """A process and a correlation."""
@@ -55,7 +59,7 @@ class _Schema:
         return {
             name: struct.unpack_from(f"<{code}", body, offset)[0]
             for name, offset, code in self.entries
-            if 0 <= offset <= len(body) - struct.calcsize(code)
+            if offset + struct.calcsize(code) <= len(body)
         }
 
 
@@ -97,12 +101,7 @@ def collective_arguments(database: Database, rank_of: Mapping[int, int | None]) 
 def _launches_by_thread(database: Database) -> dict[int, list[tuple[int, int]]]:
     """Return the calls that launched NCCL's kernels, by thread in order of time: end and correlation."""
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    numbers = ", ".join(map(_integer, ("c.globalTid", 'c."end"', "c.correlationId")))
-    rows = database.rows(
-        f'SELECT {numbers} FROM "{CALLS}" c JOIN "{KERNELS}" k '  # noqa: S608
-        f"ON k.correlationId = c.correlationId AND k.globalPid >> {THREAD_BITS} = c.globalTid >> {THREAD_BITS} "
-        f"JOIN StringIds s ON s.id = k.demangledName WHERE s.value LIKE '%nccl%' LIMIT {MOST_CALLS}"
-    )
+    rows = database.rows(LAUNCHES)
     for thread, end, correlation in sorted(set(rows)):
         found[thread].append((end, correlation))
     return found
@@ -115,14 +114,13 @@ def _calls_by_thread(database: Database) -> dict[int, list[tuple[int, _Call]]]:
         return {}
     some = " OR ".join(f"{name} IS NOT NULL" for name in columns)
     name = "COALESCE(text, (SELECT value FROM StringIds WHERE id = NVTX_EVENTS.textId))"
-    numbers = ", ".join(map(_integer, ("globalTid", "start", "domainId")))
-    query = f"SELECT {numbers}, {name}, {', '.join(columns)} FROM {RANGES} WHERE {some}"  # noqa: S608
+    query = f"SELECT globalTid, start, domainId, {name}, {', '.join(columns)} FROM {RANGES} WHERE {some}"  # noqa: S608
     schemas = _schemas(database)
     found: dict[int, list[tuple[int, _Call]]] = defaultdict(list)
     for chunk in database.chunks(query):
         for thread, start, domain, name, *payloads in chunk:
             values = next(filter(None, (_values(schemas.get(domain, {}), payload) for payload in payloads)), None)
-            if values and COMMUNICATOR in values:
+            if values and COMMUNICATOR in values and isinstance(thread, int):
                 found[thread].append((start, _Call(thread >> THREAD_BITS, str(name), values)))
     for own in found.values():
         own.sort(key=lambda item: item[0])
@@ -132,25 +130,16 @@ def _calls_by_thread(database: Database) -> dict[int, list[tuple[int, _Call]]]:
 def _schemas(database: Database) -> dict[int, dict[int, _Schema]]:
     """Return how payloads are laid out, by domain and number."""
     table, entries = "NVTX_PAYLOAD_SCHEMAS", "NVTX_PAYLOAD_SCHEMA_ENTRIES"
-    columns = ("domainId", "schemaId", "idx", "name", "offset", "type")
-    if not database.has(table, "domainId", "schemaId", "payloadSize") or not database.has(entries, *columns):
-        return {}
     fields: dict[Key, dict[int, tuple[str, int, str]]] = defaultdict(dict)
-    numbers = ", ".join(map(_integer, ("domainId", "schemaId", "idx", "offset", "type")))
-    listed = database.rows(f"SELECT {numbers}, CAST(name AS TEXT) FROM {entries} LIMIT 100000")  # noqa: S608
-    for domain, number, place, offset, kind, name in listed:
+    numbers = ("domainId", "schemaId", "idx", "offset", "type")
+    names = [name for _, name in database.pairs(entries, "idx", "name")]
+    for (domain, number, place, offset, kind), name in zip(database.integers(entries, *numbers), names, strict=False):
         if kind in CODES:
-            fields[domain, number][place] = (str(name), offset, CODES[kind])
+            fields[domain, number][place] = (name, max(offset, 0), CODES[kind])
     found: dict[int, dict[int, _Schema]] = defaultdict(dict)
-    numbers = ", ".join(map(_integer, ("domainId", "schemaId", "payloadSize")))
-    for domain, number, size in database.rows(f"SELECT {numbers} FROM {table} LIMIT 100000"):  # noqa: S608
-        if size > 0:
-            found[domain][number] = _Schema(size, tuple(fields[domain, number].values()))
+    for domain, number, size in database.integers(table, "domainId", "schemaId", "payloadSize"):
+        found[domain][number] = _Schema(size, tuple(fields[domain, number].values()))
     return found
-
-
-def _integer(column: str) -> str:
-    return f"COALESCE(CAST({column} AS INTEGER), 0)"
 
 
 def _values(schemas: Mapping[int, _Schema], payload: object) -> Mapping[str, int] | None:
@@ -166,9 +155,9 @@ def _values(schemas: Mapping[int, _Schema], payload: object) -> Mapping[str, int
     if not isinstance(payload, bytes):
         return None
     for number, schema in schemas.items():
-        head = payload[: max(len(payload) - schema.size, 0)]
+        head = payload[: len(payload) - schema.size]
         words = struct.unpack(f"<{len(head) // 4}I", head[: len(head) // 4 * 4])
-        if len(payload) >= schema.size and number in words:
+        if len(payload) >= schema.size > 0 and number in words:
             return schema.decode(payload[len(head) :])
     return None
 
@@ -211,7 +200,7 @@ def _arguments_of(calls: list[_Call], groups: Mapping[int, tuple[int, list[int]]
     found["Out msg nelems"] = received * parts if name == "_allgather_base" else received
     values = calls[0].values
     if name in MESSAGES and len(calls) == 1 and PEER in values:
-        peer = ranks[values[PEER]] if 0 <= values[PEER] < len(ranks) else values[PEER]
+        peer = ranks[values[PEER]] if values[PEER] < len(ranks) else values[PEER]
         found["Dst Rank" if name == "send" else "Src Rank"] = peer
     if ROOT in values:
         found["Rank"] = values[ROOT]

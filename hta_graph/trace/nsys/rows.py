@@ -160,7 +160,8 @@ def read_rows(path: Location, wanted: Ids) -> tuple[dict[int, Row], dict[str, An
     Raises:
         TraceError: the file is damaged.
     """
-    with Database(path) as database:
+    # What could be read before can be read again, also of a damaged file.
+    with Database(path, salvage=True) as database:
         export = Export(database)
         writer, first = _Writer(export), 0
         found: dict[int, Row] = {}

@@ -27,6 +27,8 @@ from hta_graph.trace.profiler_names import (
 )
 
 NO_TIME = -(1 << 63)
+LATEST = 1 << 61
+"""Later times are none: they would not fit 64 bits once a base time is added."""
 THREAD_BITS = 24
 NO_ID = (1 << 32) - 1
 CUPTI = "CUPTI_ACTIVITY_KIND_"
@@ -112,6 +114,8 @@ class Source:
             found = list(zip(*rows, strict=True))
             arrays = {name: np.array(found[at], np.int64) for at, name in enumerate(numbers)}
             lists = {name: list(found[len(numbers) + at]) for at, name in enumerate(texts)}
+            for side in ("start", "end"):
+                arrays[side] = np.where(np.abs(arrays[side]) > LATEST, NO_TIME, arrays[side])
             yield Batch(self, arrays, self.name(database, arrays, lists), lists)
 
 
@@ -218,11 +222,12 @@ LONGEST_SAMPLE = 2
 
 def _sample_names(database: Database, numbers: dict[str, Ints], _: Mapping[str, list[Any]]) -> list[str]:
     """Name samples by their innermost function, and end each where the next one of its thread begins."""
+    followed = (numbers["end"] != NO_TIME) & (numbers["start"] != NO_TIME)
     length = numbers["end"] - numbers["start"]
-    followed = numbers["end"] != NO_TIME
     usual = int(np.median(length[followed])) if followed.any() else 0
     longest = numbers["start"] + LONGEST_SAMPLE * usual
     numbers["end"] = np.where(followed, np.minimum(numbers["end"], longest), numbers["start"] + usual)
+    numbers["end"][numbers["start"] == NO_TIME] = NO_TIME
     ids = list(zip(numbers["name"].tolist(), numbers["module"].tolist(), strict=True))
     texts = database.texts(number for pair in set(ids) for number in pair)
     known = {pair: f"{texts.get(pair[0], 'unknown')} ({texts.get(pair[1], 'unknown')})" for pair in set(ids)}

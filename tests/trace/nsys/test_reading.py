@@ -13,8 +13,9 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import TraceError
 from hta_graph.model import EdgeKind, EventKind
+from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.event_args import read_event_args
-from tests.support.command_line import command_json, one_error
+from tests.support.command_line import command_json, one_error, run_command
 from tests.support.made_nsys import CONTEXT_SYNC, MARK, START_END, STREAM_SYNC, STREAM_WAIT, NsysBuilder
 
 US = 1_000
@@ -188,6 +189,26 @@ def test_exports_of_several_nodes_are_one_job(tmp_path: Path) -> None:
     assert len(hg.read_job(tmp_path / "job").rank_graphs) == 4
 
 
+def test_stripped_ranks_have_the_graphs_of_the_export(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = two_processes().write(tmp_path / "a.sqlite")
+    status, _, _ = run_command(capsys, "strip", path, "-o", tmp_path / "shared")
+    assert status == 0
+    for rank, one in enumerate(hg.read_graphs(path)):
+        other = next(iter(hg.read_graphs(tmp_path / "shared" / f"rank_{rank}.json.gz")))
+        assert one.edge_counts() == other.edge_counts()
+        assert other.trace.settings["recorder"].startswith("Nsight Systems")
+        assert "process" not in other.trace.settings
+
+
+def test_the_text_of_an_export_is_read_as_its_ranks(tmp_path: Path) -> None:
+    """What an overlay is written on: the ranks as tools that merge ranks write them."""
+    path = two_processes().write(tmp_path / "a.sqlite")
+    text = tmp_path / "text.json"
+    text.write_bytes(read_bytes(path).data)
+    ranks = [(trace.rank, len(trace.events)) for trace in hg.read_traces(text)]
+    assert ranks == [(trace.rank, len(trace.events)) for trace in hg.read_traces(path)] == [(0, 2), (1, 2)]
+
+
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
@@ -272,6 +293,25 @@ def test_a_cut_file_is_one_error(capsys: pytest.CaptureFixture[str], tmp_path: P
     line = one_error(capsys, tmp_path, "info", path)
     assert "SQLite database" in line
     assert line.count("\n") == 1
+
+
+def test_of_a_damaged_table_the_rows_before_are_recovered(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    made = program()
+    for at in range(3_000):
+        made.range(f"range {at}", at * US, at * US + 10)
+    path = made.write(tmp_path / "a.sqlite")
+    content = bytearray(path.read_bytes())
+    size = int.from_bytes(content[16:18], "big")
+    page = content.index(b"range 1500") // size
+    content[page * size : (page + 1) * size] = b"\xff" * size
+    path.write_bytes(bytes(content))
+    line = one_error(capsys, tmp_path, "info", path)
+    assert line.endswith("or recover its rows with --salvage\n")
+    trace = hg.read_trace(path, salvage=True)
+    assert trace.salvaged is not None
+    assert "rows recovered" in trace.salvaged
+    assert 1_000 < len(trace.events) < 2_000
+    assert len(read_event_args(trace, ["External id"])["External id"]) == len(trace.events)
 
 
 def test_a_packed_export_is_named(tmp_path: Path) -> None:
