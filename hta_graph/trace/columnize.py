@@ -20,7 +20,7 @@ from hta_graph.model import GPU_KINDS, LONGEST_NS, Bools, Codes, EventKind, Ids,
 from hta_graph.storage.location import Location
 from hta_graph.trace.json_reader import Args, FileFacts, FilePart, Number, Row, header_of_object, number_or_text
 from hta_graph.trace.old_functions import OLD_ARROW, OLD_PROCESS, old_kinds, with_old_launches
-from hta_graph.trace.profiler_names import STEP_NAME, kind_of_category
+from hta_graph.trace.profiler_names import CALLS_OF_VENDOR, CATEGORY, STEP_NAME
 from hta_graph.trace.rank_files import header_count, header_settings
 from hta_graph.trace.recorded import Arrow, Bracket, Collected, FileColumns, Numbering, Recorded
 from hta_graph.trace.recordings import divide_recordings
@@ -71,6 +71,9 @@ def _part_columns(part: FilePart, offset: int, collected: Collected, *, exact: b
     kind = _kind_of_category(categories, category)
     if None in categories:  # metadata, and what PyTorch wrote before Kineto
         old_kinds(part.rows, np.flatnonzero((category == categories[None]) & (phase == phases.get("X", -2))), kind)
+    for name in [name for name in categories if isinstance(name, str) and CALLS_OF_VENDOR.fullmatch(name)]:
+        if name.lower() not in CATEGORY:
+            _name_calls(part.rows, np.flatnonzero(category == categories[name]), kind)
     _note_arrows(part.rows, np.flatnonzero(category == categories.get("fwdbwd", -1)), times, collected)
     for old in [name for name in categories if isinstance(name, str) and OLD_ARROW.fullmatch(name)]:
         _note_old_launches(part.rows, np.flatnonzero(category == categories[old]), times, collected)
@@ -114,9 +117,15 @@ def _exact_if_needed(
 
 
 def _kind_of_category(categories: Numbering, category: Ids) -> Codes:
-    kinds = [kind_of_category(str(text)) for text in categories]
+    kinds = [CATEGORY.get(str(text).lower(), EventKind.OTHER) for text in categories]
     lookup = np.array([DROPPED if kind is None else kind for kind in kinds] or [DROPPED], np.int8)
     return lookup[category]
+
+
+def _name_calls(rows: list[Row], places: Ints, kind: Codes) -> None:
+    """Let rows of an unknown vendor's runtime be calls if they have a correlation, as the profiler gives to each."""
+    numbered = [at for at in places.tolist() if integers([(rows[at].args or NO_ARGS).correlation])[0] > 0]
+    kind[numbered] = EventKind.RUNTIME
 
 
 def _note_arrows(rows: list[Row], flows: Ints, times: Ints, collected: Collected) -> None:

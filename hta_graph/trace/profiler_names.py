@@ -41,21 +41,10 @@ CATEGORY: dict[str, EventKind | None] = {
     "cpu_instant_event": EventKind.MEMORY,
     "trace": None,  # the span of the recording: not an event
 }
-"""Category (lower case) → kind; ``None`` drops the row."""
+"""Category (lower case) → kind; ``None`` drops the row, a category that is not listed is ``OTHER``."""
 
 CALLS_OF_VENDOR = re.compile(r"[a-z0-9]+_(runtime|driver)", re.IGNORECASE)
 """What Kineto's descendants call the calls of a vendor's runtime, as it calls CUDA's: ``maca_runtime``."""
-
-
-def kind_of_category(category: str) -> EventKind | None:
-    """Return the kind of a category's rows: ``OTHER`` of one that is not known, ``None`` of one whose rows are dropped.
-
-    >>> kind_of_category("Kernel"), kind_of_category("maca_runtime"), kind_of_category("Trace")
-    (<EventKind.KERNEL: 2>, <EventKind.RUNTIME: 1>, None)
-    """
-    calls = EventKind.RUNTIME if CALLS_OF_VENDOR.fullmatch(category) else EventKind.OTHER
-    return CATEGORY.get(category.lower(), calls)
-
 
 LAUNCH_ARROWS = ("ac2g", "async_cpu_to_gpu", "async_gpu", "async")
 """Categories of the arrows from calls to the GPU activities that they launch, from new to old."""

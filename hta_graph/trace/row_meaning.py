@@ -43,8 +43,8 @@ FEWEST_ALIKE = 3
 MANY_TIMES = 5
 """An end that is late within a graph makes its activity so much longer than others of its name."""
 MOST_LATE, FEW_LATE = 0.1, 2
-"""Where more of a stream's activities outlive later ones, it stands for several queues that run at once; of a few rows
-up to two may that take many times as long as others of their name."""
+"""Where more of a stream's activities outlive later ones, it stands for several queues that run at once. On a short
+stream up to two may, if the others follow each other, and these take many times as long as others of their name."""
 LINES, NAME_LENGTH = 3, 60
 
 BEFORE_OPERATOR_NS = 10_000
@@ -217,8 +217,19 @@ def _outlive_later_ones(columns: Columns, names: tuple[str, ...], launched: Call
     share = count / np.maximum(np.bincount(lane), 1)
     few: Bools = late & (share <= MOST_LATE)[lane]
     length = columns["end"][work] - columns["start"][work]
-    few |= late & (count <= FEW_LATE)[lane] & _takes_many_times(name, length, late)
+    is_one_queue = (count <= FEW_LATE) & _runs_in_order(columns, work, late)
+    few |= late & is_one_queue[lane] & _takes_many_times(name, length, late)
     return few
+
+
+def _runs_in_order(columns: Columns, work: Ints, late: Bools) -> Bools:
+    """Mark the streams on which all other activities, ordered by stream and start, follow each other."""
+    others = work[~late]
+    lane, start, end = (columns[key][others] for key in ("lane", "start", "end"))
+    overlap = (lane[1:] == lane[:-1]) & (start[1:] < end[:-1] - LATE_END_NS)
+    in_order = np.ones(int(columns["lane"][work].max()) + 1, np.bool_)
+    in_order[lane[1:][overlap]] = False
+    return in_order
 
 
 def _takes_many_times(name: Ids, length: Ints, late: Bools) -> Bools:

@@ -627,6 +627,9 @@ INPUTS: dict[str, Input] = {
         _bytes(text([_bar("train", "task::train")])),
         "", "no event has a category of PyTorch's profiler (found: task::train)",
     ),
+    "control: a runtime that is no vendor's": Input(
+        _bytes(text([_bar("load", "app_runtime")])), "", "(found: app_runtime)"
+    ),
     "speedscope": Input(_bytes(text({"$schema": "s", "profiles": []})), "", "is JSON without traceEvents"),
     "a host execution trace": Input(_bytes(HOST_TRACE), "", "is a host execution trace without traceEvents"),
     "Moore Threads": Input(_made(waits("musaLaunchKernel", "musaStreamSynchronize", "musa_runtime")), "operators",
