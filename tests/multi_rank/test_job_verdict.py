@@ -195,7 +195,15 @@ def test_a_step_that_is_delayed_by_the_same_is_named_though_another_rank_delays_
 
 
 @pytest.mark.parametrize(
-    ("scenario", "backend", "seed"), [("experts", "gloo", 6), ("rooted", "nccl", 3), ("rooted", "gloo", 7)]
+    ("scenario", "backend", "seed"),
+    [
+        ("experts", "gloo", 6),
+        ("rooted", "nccl", 3),
+        ("rooted", "gloo", 7),
+        # One stage always computes while its receive waits, the other one, which computes as much, does not.
+        ("pipeline", "nccl", 20),
+        ("buffered", "nccl", 21),
+    ],
 )
 def test_random_loads_accuse_nobody(tmp_path: Path, scenario: str, backend: Backend, seed: int) -> None:
     """In few steps of few ranks one of them has the larger loads by chance, all in the one operator that there is."""
