@@ -414,7 +414,7 @@ def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     """Return what speaks for a rank in the step that is longer than the others by more than these differ.
 
     What it delays that step by more than the others has to explain at least half of that, and no other rank delays the
-    step nearly as much: of several random loads one is always the longest. Few other steps may be alike by chance: then
+    step nearly as much: of several random loads one is always the longest. Two other steps may be alike by chance: then
     one operation has to be the cause. Of very few steps the first one is among the others: it warms up, and is usually
     longer than they are.
     """
@@ -432,7 +432,7 @@ def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     case = _case_in_single(steps, int(rows[at]))
     if case is None or case.firmness == "none" or steps.leading_rank(steps.numbers[rows[at]]) is None:
         return None
-    if len(others) < ENOUGH and case.firmness != "firm":
+    if len(others) < FEWEST_STEPS and case.firmness != "firm":
         return None
     usual_ns = int(np.median(np.delete(steps.found.delay[rows, case.column], at)))
     return case if 2 * (case.delay_ns - usual_ns) >= longer else None
