@@ -685,7 +685,7 @@ MISTAKES = (
     Mutation(
         "outliers tell no more than others",
         "hta_graph/paths/step_table.py",
-        "not _is_outlier(graph, one, median)",
+        "not _is_outlier(graph, one, usual[one.number])",
         "True",
         ("tests/analyses/report/test_listed_steps.py",),
     ),
@@ -2323,8 +2323,8 @@ JOBS = (
     Mutation(
         "of a job larger random loads are a cause",
         "hta_graph/multi_rank/job_verdict.py",
-        "return bool(time[late] >= CLEARLY * np.delete(time, late).max(initial=0))",
-        "return True",
+        "return len(others) >= ENOUGH and longest - max(",
+        "return len(others) >= 0 or longest - max(",
         OF_VERDICTS,
     ),
     Mutation(
