@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from hta_graph.errors import TraceError
 from hta_graph.model import Ids
 from hta_graph.storage.location import Location, is_remote
 from hta_graph.trace.formats import HEAD_BYTES, NSIGHT_EXPORT, SQLITE, Format, format_of
@@ -63,9 +64,10 @@ def is_database(path: Location) -> bool:
 
 
 def _begin_of(path: Location) -> bytes:
-    if is_remote(path):
-        return b""
     try:
+        # Of a stream the beginning could not be read again.
+        if is_remote(path) or not path.is_file():
+            return b""
         with path.open("rb") as file:
             return file.read(HEAD_BYTES)
     except (OSError, ValueError):  # a name with a null character is a ValueError
@@ -78,6 +80,8 @@ def database_reader(path: Location, begin: bytes) -> Reader:
     Raises:
         TraceError: none is known.
     """
+    if is_remote(path) or not path.is_file():
+        raise TraceError(path, "is an SQLite database, which needs a local file", "copy it to one")
     known: Format | None = format_of(path, begin)
     if known is None or known.name not in READERS:
         raise (known or NSIGHT_EXPORT).refusal(path)

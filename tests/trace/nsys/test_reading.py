@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -319,6 +322,33 @@ def test_a_packed_export_is_named(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(program().write(tmp_path / "a.sqlite").read_bytes()))
     with pytest.raises(TraceError, match="is an SQLite database that is packed; unpack it"):
         hg.read_trace(path)
+
+
+def test_an_export_in_a_stream_is_named(tmp_path: Path) -> None:
+    content = program().write(tmp_path / "a.sqlite").read_bytes()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=_write_to, args=(pipe, content))
+    writer.start()
+    with pytest.raises(TraceError, match="is an SQLite database, which needs a local file; copy it to one"):
+        hg.read_trace(pipe)
+    writer.join()
+
+
+def test_a_trace_in_a_stream_is_read(tmp_path: Path) -> None:
+    """Looking at how a file begins takes nothing from a stream."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]}'
+    writer = Thread(target=_write_to, args=(pipe, text))
+    writer.start()
+    assert len(hg.read_trace(pipe).events) == 1
+    writer.join()
+
+
+def _write_to(pipe: Path, content: bytes) -> None:
+    with suppress(BrokenPipeError):
+        pipe.write_bytes(content)
 
 
 def test_texts_that_are_no_utf_8_are_read(tmp_path: Path) -> None:
