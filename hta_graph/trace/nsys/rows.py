@@ -171,6 +171,8 @@ def read_rows(path: Location, wanted: Ids, *, salvage: bool = False) -> tuple[di
                 chosen[here - first] = True
                 found.update(zip(here.tolist(), writer.rows(batch.take(chosen)), strict=True))
             first += len(batch)
+            if not len(wanted) or first > wanted[-1]:
+                break
         return found, export.header()
 
 
