@@ -28,6 +28,16 @@ class ReadColumns(Protocol):
         ...
 
 
+class ReadRows(Protocol):
+    """Reads the rows at some places (ascending) of a file as Kineto has them, and the header."""
+
+    def __call__(
+        self, path: Location, wanted: Ids, *, salvage: bool = False
+    ) -> tuple[dict[int, dict[str, Any]], dict[str, Any]]:
+        """Return them; of a damaged file as columns were recovered, if asked."""
+        ...
+
+
 @dataclass(frozen=True)
 class Reader:
     """How files of one format are read.
@@ -41,7 +51,7 @@ class Reader:
 
     columns: ReadColumns
     ranks: Callable[[Location], list[RankOfProcess]]
-    rows: Callable[[Location, Ids], tuple[dict[int, dict[str, Any]], dict[str, Any]]]
+    rows: ReadRows
     text: Callable[[Location], Iterator[bytes]]
 
 

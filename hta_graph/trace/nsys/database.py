@@ -160,6 +160,17 @@ class Database:
         condition = where and f"WHERE {where}"
         return self.rows(f'SELECT {listed} FROM "{table}" {condition} LIMIT {MOST_ROWS}')  # noqa: S608
 
+    def distinct(self, table: str, *names: str) -> list[tuple[int, ...]]:
+        """Return the different values of columns of a table of events as integers, -1 where they are absent.
+
+        Raises:
+            TraceError: the file is damaged.
+        """
+        if not self.has(table, "start"):
+            return []
+        listed = ", ".join(self.column(table, name, -1) for name in names)
+        return self.rows(f'SELECT DISTINCT {listed} FROM "{table}" LIMIT {MOST_ROWS}')  # noqa: S608
+
     def column(self, table: str, names: str, default: int) -> str:
         """Return the expression of a table's column as an integer."""
         return integer_column(self._columns.get(table, frozenset()), names, default)

@@ -154,14 +154,13 @@ class _Writer:
                 yield {"ph": "M", "name": "thread_name", **place, "args": {"name": name}}
 
 
-def read_rows(path: Location, wanted: Ids) -> tuple[dict[int, Row], dict[str, Any]]:
+def read_rows(path: Location, wanted: Ids, *, salvage: bool = False) -> tuple[dict[int, Row], dict[str, Any]]:
     """Return the rows at some places (ascending) of an export, and its header.
 
     Raises:
         TraceError: the file is damaged.
     """
-    # What could be read before can be read again, also of a damaged file.
-    with Database(path, salvage=True) as database:
+    with Database(path, salvage=salvage) as database:
         export = Export(database)
         writer, first = _Writer(export), 0
         found: dict[int, Row] = {}
@@ -172,6 +171,8 @@ def read_rows(path: Location, wanted: Ids) -> tuple[dict[int, Row], dict[str, An
                 chosen[here - first] = True
                 found.update(zip(here.tolist(), writer.rows(batch.take(chosen)), strict=True))
             first += len(batch)
+            if not len(wanted) or first > wanted[-1]:
+                break
         return found, export.header()
 
 

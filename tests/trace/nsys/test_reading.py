@@ -31,7 +31,7 @@ def program(schema: str = "3.25") -> NsysBuilder:
     made.launch("void gemm<(int)3>(float *)", (10 * US, 15 * US), (20 * US, 90 * US), 1)
     made.launch("copy", (20 * US, 25 * US), (90 * US, 100 * US), 2)
     made.call("cudaStreamSynchronize_v3020", 50 * US, 105 * US, 3)
-    made.sync(STREAM_SYNC, 50 * US, 101 * US, 3)
+    made.sync(STREAM_SYNC, 50 * US, 101 * US, 3, stream=7)
     return made
 
 
@@ -166,6 +166,34 @@ def test_mpi_says_which_rank_a_process_is(tmp_path: Path) -> None:
         made.row("MPI_RANKS", globalTid=1 << 48 | pid << 24 | pid, rank=rank)
     traces = list(hg.read_traces(made.write(tmp_path / "a.sqlite")))
     assert [trace.settings["process"] for trace in traces] == ["145", "144"]
+
+
+def test_processes_that_see_one_gpu_each_are_ordered_by_it(tmp_path: Path) -> None:
+    made = NsysBuilder()
+    for at in range(2):
+        made.use(pid=144 + at, tid=144 + at, device=0, context=1)
+        made.launch("work", (10 * US, 15 * US), (20 * US, 90 * US), 1)
+        made.row("TARGET_INFO_CUDA_DEVICE", gpuId=1 - at, cudaId=0, pid=144 + at, numMultiprocessors=132)
+    traces = list(hg.read_traces(made.write(tmp_path / "a.sqlite")))
+    assert [trace.settings["process"] for trace in traces] == ["145", "144"]
+
+
+def test_a_process_without_kernels_is_no_rank(tmp_path: Path) -> None:
+    made = program()
+    made.use(pid=99, tid=99, device=0, context=3)
+    made.call("cudaMemsetAsync_v3020", 1 * US, 2 * US, 1)
+    made.memset(3 * US, 4 * US, 1)
+    assert trace_of(made, tmp_path).events.correlation.max() == 3
+
+
+def test_rows_that_name_no_process_are_those_of_the_only_one(tmp_path: Path) -> None:
+    made = program()
+    for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"):
+        for row in made.rows[table]:
+            row["globalPid"] = None
+    graph = hg.build_graph(trace_of(made, tmp_path))
+    assert sum(graph.edge_counts()["launch"].values()) == 2
+    assert graph.edge_counts()["stream_sync"] == {"recorded": 1, "inferred": 0}
 
 
 def two_processes() -> NsysBuilder:
