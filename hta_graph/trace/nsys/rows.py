@@ -142,11 +142,11 @@ class _Writer:
     def metadata(self) -> Iterator[Row]:
         """Yield what processes and threads are called."""
         for process in self._export.processes:
-            pid = self._pid(process.key, process.pid)
-            yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": f"process {process.pid}"}}
-            for device in process.devices:
-                own = {"ph": "M", "pid": self._pid(process.key, device), "tid": 0}
-                yield {**own, "name": "process_name", "args": {"name": f"GPU {device}"}}
+            whose = f"rank {process.rank}: " if self._suffix[process.key] else ""
+            names = [(process.pid, f"process {process.pid}"), *((at, f"GPU {at}") for at in process.devices)]
+            for number, name in names:
+                place = {"pid": self._pid(process.key, number), "tid": 0}
+                yield {"ph": "M", "name": "process_name", **place, "args": {"name": f"{whose}{name}"}}
         for thread, name in self._export.thread_names():
             key = thread >> THREAD_BITS
             if key in self._suffix and name:
