@@ -1,4 +1,4 @@
-"""An export → rows as Kineto writes them, with their arguments: what Perfetto opens, and what is asked for later."""
+"""An export → rows as Kineto writes them, with arguments: what Perfetto opens, and where arguments are looked up."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _categories(batch: Batch) -> list[str]:
 
 
 class _Writer:
-    """Makes rows of batches; in an export of several ranks each process is named with its rank."""
+    """Makes rows of batches; in an export with multiple ranks each process is named with its rank."""
 
     def __init__(self, export: Export) -> None:
         several = len(export.processes) > 1
@@ -177,7 +177,7 @@ def read_rows(path: Location, wanted: Ids, *, salvage: bool = False) -> tuple[di
 
 
 def kineto_text(path: Location) -> Iterator[bytes]:
-    """Yield an export as the text of a Kineto trace, in pieces: of several ranks as tools that merge ranks write it.
+    """Yield an export as the text of a Kineto trace, in pieces: with multiple ranks as tools that merge ranks write it.
 
     Raises:
         TraceError: the file is damaged.
