@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, expand_ranges, freeze, summed_by, take_or, unique_pairs
+from hta_graph.arrays import Columns, expand_ranges, freeze, rows_by_value, summed_by, take_or, unique_pairs
 from hta_graph.attribution.call_paths import FRAMES, STANDALONE_NUMBER, CallPaths
 from hta_graph.graph.dependency_graph import RankGraph
 from hta_graph.graph.event_flags import is_step
@@ -16,6 +16,7 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import Bools, BoundBy, Codes, Ids, Ints, kind_mask
 from hta_graph.paths.binding_edges import WalkSpans
+from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.rank_local_walks import LocalWalks, rank_local_walks
 from hta_graph.paths.segments import owners_and_classes
 from hta_graph.paths.time_accounting import TimeAccounting
@@ -74,6 +75,11 @@ class WalkProfiles:
         """Lay parts end to end; return for each row the place of its part besides."""
         at, row = expand_ranges(self.first[parts], self.first[parts + 1] - self.first[parts])
         return at, self.profile.take(row)
+
+    def walk_times(self) -> Ints:
+        """Return how long each walk takes (ns)."""
+        at, rows = self.rows(np.arange(self.walks))
+        return summed_by(at, rows.time, self.walks)
 
 
 def walk_profiles(job: JobGraph, walks: LocalWalks, data_load: Sequence[str] = ()) -> WalkProfiles:
@@ -182,7 +188,11 @@ class ActivityColumns(Columns):
 
 @dataclass(frozen=True)
 class RankActivity:
-    """One rank's walks and profiles; ``call_path``, ``name`` and ``bound`` are what was done, by its number."""
+    """One rank's walks and profiles; ``call_path``, ``name`` and ``bound`` are what was done, by its number.
+
+    ``gpu_work`` is when its GPU does anything but communicate where no walk of the rank is: of few intervals, and with
+    the walks as much as all of it.
+    """
 
     walks: WalkColumns
     queued: Ids
@@ -191,12 +201,14 @@ class RankActivity:
     call_path: tuple[str, ...]
     name: tuple[str, ...]
     bound: tuple[int, ...]
+    gpu_work: Intervals
 
     def moved(self, ahead: int) -> RankActivity:
         """Return the same where all times are so much (ns) earlier."""
         known = self.walks.before >= 0
         before = np.where(known, self.walks.before_ns - ahead, self.walks.before_ns)
-        return replace(self, walks=replace(self.walks, before_ns=freeze(before)))
+        work = Intervals(freeze(self.gpu_work.start - ahead), freeze(self.gpu_work.end - ahead))
+        return replace(self, walks=replace(self.walks, before_ns=freeze(before)), gpu_work=work)
 
 
 def rank_activity(alone: JobGraph, most: int) -> RankActivity:
@@ -216,9 +228,10 @@ def rank_activity(alone: JobGraph, most: int) -> RankActivity:
         member=walks.member, before=walks.before, resumed=walks.resumed,
         before_ns=np.where(walks.before >= 0, walks.before_ns, EARLIEST_NS),
     )  # fmt: skip
+    gpu_work = gpu_work_of_ranks(alone)[0].subtract(union(*walk_ends(walks, found.walk_times())))
     whole = RankActivity(
         columns, freeze(walks.queued), freeze(itself.activity), done, tuple(found.activities.call_path),
-        tuple(found.activities.name), tuple(map(int, found.activities.bound)),
+        tuple(found.activities.name), tuple(map(int, found.activities.bound)), gpu_work,
     )  # fmt: skip
     return whole if len(whole.name) <= most else _merge_smaller(whole, most)
 
@@ -257,6 +270,28 @@ def walks_and_profiles(job: JobGraph, data_load: Sequence[str] = ()) -> tuple[Lo
         return _join_walks(every, job.members.transfer)
     walks = rank_local_walks(job)
     return walks, walk_profiles(job, walks, data_load)
+
+
+def walk_ends(walks: LocalWalks, length: Ints) -> tuple[Ints, Ints]:
+    """Return when walks of a known begin start and end, given how long they take (ns)."""
+    known = np.flatnonzero(walks.before >= 0)
+    return walks.before_ns[known], walks.before_ns[known] + length[known]
+
+
+def gpu_work_of_ranks(job: JobGraph) -> list[Intervals]:
+    """Return when each rank's GPU does anything but communicate; of ranks of few rows while no walk is."""
+    flags, lane, events = job.event_flags, job.event_table.lane, job.event_table
+    is_work = job.is_gpu & ~flags.communicates & ~flags.waits_on_device & ~job.lanes.is_communication[lane]
+    rows = np.flatnonzero(is_work)
+    of_rank, none, found = rows_by_value(job.rank_index_of(rows)), np.empty(0, np.int64), list[Intervals]()
+    for place, (part, offset) in enumerate(zip(job.rank_graphs, job.clock_table.offset.tolist(), strict=True)):
+        own = rows[of_rank.get(place, none)]
+        known = job.graph(part.rank).attached(RankActivity)
+        if known is None:
+            found.append(union(events.start[own], events.end[own]))
+        else:
+            found.append(known.moved(_clock_offset(part, offset)).gpu_work)
+    return found
 
 
 def _clock_offset(part: RankGraph, offset: int) -> int:

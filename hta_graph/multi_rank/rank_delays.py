@@ -13,8 +13,8 @@ import numpy as np
 
 from hta_graph.arrays import first_of_runs, freeze, rows_by_value, take_or
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
+from hta_graph.multi_rank.rank_activity import gpu_work_of_ranks, walk_ends
 from hta_graph.multi_rank.wait_causes import WaitCauses
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.rank_local_walks import LocalWalks
@@ -230,32 +230,19 @@ def working_time(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
     of the schedule.
     """
     walks = causes.walks
-    length = causes.walk_times()
-    known = np.flatnonzero(walks.before >= 0)
-    begin, done = walks.before_ns[known], walks.before_ns[known] + length[known]
-    of_rank, none = rows_by_value(job.members.part[walks.member[known]]), np.empty(0, np.int64)
+    begin, done = walk_ends(walks, causes.walk_times())
+    of_rank, none = rows_by_value(job.members.part[walks.member[walks.before >= 0]]), np.empty(0, np.int64)
     mine = [of_rank.get(place, none) for place in range(len(job.rank_graphs))]
-    computed, events = _gpu_work(job), job.event_table
     busy = [
         union(
-            np.concatenate([begin[rows], late.start, events.start[hidden]]),
-            np.concatenate([done[rows], late.end, events.end[hidden]]),
+            np.concatenate([begin[rows], late.start, computed.start]),
+            np.concatenate([done[rows], late.end, computed.end]),
         )
-        for rows, late, hidden in zip(mine, _work_during_sends(job), computed, strict=True)
+        for rows, late, computed in zip(mine, _work_during_sends(job), gpu_work_of_ranks(job), strict=True)
     ]
     ends, starts = spans.end, np.minimum(spans.start, spans.end)
     pairs = zip(busy, ends.T, starts.T, strict=True)
     return np.stack([own.covered_until(end) - own.covered_until(start) for own, end, start in pairs], axis=1)
-
-
-def _gpu_work(job: JobGraph) -> list[Ints]:
-    """Return the rows of what each rank's GPU does but communicate; none of ranks of which few rows are there."""
-    flags, lane = job.event_flags, job.event_table.lane
-    is_work = job.is_gpu & ~flags.communicates & ~flags.waits_on_device & ~job.lanes.is_communication[lane]
-    rows = np.flatnonzero(is_work)
-    known = [part.graph.attached(RankSummary) is None for part in job.rank_graphs]
-    of_rank, none = rows_by_value(job.rank_index_of(rows)), np.empty(0, np.int64)
-    return [rows[of_rank.get(place, none)] if all(known) else none for place in range(len(known))]
 
 
 def _work_during_sends(job: JobGraph) -> list[Intervals]:

@@ -79,7 +79,7 @@ def _of_activity(activity: RankActivity, members: int) -> Iterator[IndexRange]:
         yield column, 0, len(activity.name)
 
 
-CACHE_FORMAT = 7
+CACHE_FORMAT = 8
 """Is counted up where summaries, or how they are kept, change."""
 MAX_MISSES = 8
 """If none of this many files has a cached summary, the others hardly have."""

@@ -203,8 +203,7 @@ class WaitCauses:
 
     def walk_times(self) -> Ints:
         """Return how long each walk takes (ns)."""
-        at, rows = self._profiles.rows(np.arange(self._profiles.walks))
-        return summed_by(at, rows.time, self._profiles.walks)
+        return self._profiles.walk_times()
 
     def times_of(self, activity: int) -> tuple[Ints, Ints]:
         """Return before which members' arrivals something was done, and for how long (ns)."""

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from hta_graph.multi_rank.job_verdict import delays_by_step, job_verdict
+from hta_graph.multi_rank.rank_activity import gpu_work_of_ranks
+from hta_graph.multi_rank.rank_delays import working_time
 from hta_graph.multi_rank.wait_causes import WaitCauses
 from tests.matching_accuracy import DAMAGES, SCENARIOS, random_shape
 from tests.simulator.ranks import record_job, simulate_job
@@ -97,6 +100,18 @@ def test_a_rank_whose_clock_drifts_is_read_in_the_jobs_time(tmp_path: Path) -> N
     whole = hg.build_job(graphs)
     assert 45 < whole.clocks.drift_ppm.tolist()[1] < 55
     assert path_json(summary_job(graphs), hg.whole()) == path_json(whole, hg.whole())
+
+
+def test_what_a_gpu_computes_while_a_receive_waits_is_known(tmp_path: Path) -> None:
+    graphs = recorded_ranks(tmp_path, "pipeline", "nccl", "none", 0)
+    whole, few = hg.build_job(graphs), summary_job(graphs)
+    kept, every = gpu_work_of_ranks(few), gpu_work_of_ranks(whole)
+    assert all(0 < len(own.start) < len(of.start) / 2 for own, of in zip(kept, every, strict=True))
+    # That is as much as all of it, for where the ranks' walks are they work anyway.
+    spans = delays_by_step(whole).spans
+    worked, same = (working_time(job, WaitCauses(job), spans) for job in (whole, few))
+    assert np.array_equal(worked, same)
+    assert job_verdict(few) == job_verdict(whole)
 
 
 @pytest.mark.slow
