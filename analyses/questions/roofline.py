@@ -671,7 +671,7 @@ MEANINGS = {
     ),
     "device": column_types.text("Device whose limits apply; null if unknown.", null=True),
     "unknown_share": column_types.share("Computation with unknown demand as a share of gpu_ns"),
-    "matrix_flops": column_types.integer("FLOPs of matrix work in the window; null if implausible.", null=True),
+    "matrix_flops": column_types.integer("FLOPs of matrix work in the window; null if unknown or implausible.", null=True),
     "mfu_share": column_types.share(
         "MFU: time of the matrix work at peak as a share of the window; null without peaks", null=True
     ),
