@@ -366,6 +366,8 @@ def _without_gain(facts: PathFacts, gains: Gains | None, finding: PathFinding, t
     launches, detail = int(facts.graph.event_flags.enqueueing_call.sum()), finding.detail
     if trusted.missing == "gpu_not_recorded":
         text = verdict.only_host_time(window, launches, lengths)
+    elif trusted.missing == "kernels_not_recorded":
+        text = verdict.no_kernels(window, int(facts.graph.event_flags.kernel_launch_call.sum()), lengths)
     elif trusted.missing == "nothing_recorded":
         text = verdict.nothing_recorded(window, missing, lengths)
     else:

@@ -139,6 +139,7 @@ def _shorter(found: Shorter, *, is_little: bool) -> str:
 
 NOT_SHOWN: Mapping[str, str] = {
     "gpu_not_recorded": "the launched GPU work is not recorded",
+    "kernels_not_recorded": "the launched kernels are not recorded",
     "nothing_recorded": "no operator or call is recorded for {share} of the window",
     "not_started": "launched work does not start for {share} of the window",
 }
@@ -151,6 +152,12 @@ def only_host_time(window: str, launches: int, lengths: Sequence[str]) -> str:
     """Say first that what was launched left no row on the GPU: the headline."""
     calls = counted(launches, "launch call")
     return f"{window}: {NO_GPU} for {calls}, only host time; savings are unknown; {', '.join(lengths)}"
+
+
+def no_kernels(window: str, launches: int, lengths: Sequence[str]) -> str:
+    """Say first that the kernels left no rows, although copies or sets did: the headline."""
+    calls = counted(launches, "launch call")
+    return f"{window}: no kernel is recorded for {calls}; savings are unknown; {', '.join(lengths)}"
 
 
 def nothing_recorded(window: str, time: str, lengths: Sequence[str]) -> str:
