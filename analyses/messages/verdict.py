@@ -97,6 +97,9 @@ LEADS: Mapping[str, tuple[str, str]] = {
 """By rule of the advice that saves most: what bounds a window then, and under which condition that is saved."""
 
 
+PLURAL = frozenset({"GPU copies", "kernel gaps"})
+"""Names of classes that are plurals."""
+
 START_UP, RECORDED_LATER = "one-time start-up", "recorded later"
 
 
@@ -119,6 +122,15 @@ class Shorter(NamedTuple):
     whole: str
     at_most: bool
     doubt: str
+
+
+def pronoun(what: str) -> str:
+    """Return the pronoun of what bounds a window.
+
+    >>> pronoun("GPU copies"), pronoun("data loading")
+    ('them', 'it')
+    """
+    return "them" if what in PLURAL else "it"
 
 
 def gain(found: Shorter, *, halved: bool, is_little: bool, without: str = "it") -> str:
