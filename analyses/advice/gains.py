@@ -280,7 +280,7 @@ def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
     else:
         on_path = facts.share(gains.time_on_path(largest.cause)) / (2 if halved else 1)
         is_little = largest.ns / max(facts.priced.length_ns, 1) < LITTLE * on_path
-        without = verdict.HOST_WORK if _gpu_may_be_polled_for(facts, gains, largest.cause) else "it"
+        without = verdict.HOST_WORK if _gpu_may_be_polled_for(facts, gains, largest.cause) else verdict.pronoun(words)
         gain = verdict.gain(shorter, halved=halved, is_little=is_little, without=without)
         text = _headline(facts, gains, largest.cause, gain)
         detail = detail or _saves_less(facts, gains, largest)
@@ -366,6 +366,8 @@ def _without_gain(facts: PathFacts, gains: Gains | None, finding: PathFinding, t
     launches, detail = int(facts.graph.event_flags.enqueueing_call.sum()), finding.detail
     if trusted.missing == "gpu_not_recorded":
         text = verdict.only_host_time(window, launches, lengths)
+    elif trusted.missing == "kernels_not_recorded":
+        text = verdict.no_kernels(window, int(facts.graph.event_flags.kernel_launch_call.sum()), lengths)
     elif trusted.missing == "nothing_recorded":
         text = verdict.nothing_recorded(window, missing, lengths)
     else:

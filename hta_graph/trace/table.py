@@ -32,7 +32,7 @@ READING_DIAGNOSTICS: dict[str, str] = {
     "rows_dropped_no_name": "events without a name",
     "rows_dropped_bad_time": "events without a valid start and duration, such as a missing or out-of-range number",
     "rows_dropped_negative_duration": "events that end before they start",
-    "rows_dropped_absurd_time": "events longer than 30 days, or more than a year from the median start",
+    "rows_dropped_absurd_time": "events longer than 30 days or more than a year from the median start",
     "rows_dropped_bad_id": "events with a correlation, External id or sequence number that does not fit 64 bits",
     "rows_dropped_unpaired": "B events without an E event on their thread, and E events without a B event",
     "rows_ended_with_caller": "Python frames that outlived the frame that called them, ended with it",
@@ -183,7 +183,7 @@ class Trace:
         lines = [f"{self.path}: {self.salvaged}"] if self.salvaged else []
         found = {key: count for key, count in self.diagnostics.items() if count and key.startswith("rows_")}
         if found:
-            listed = [f"{count:,} {READING_DIAGNOSTICS[key].split(',')[0]} ({key})" for key, count in found.items()]
+            listed = [f"{READING_DIAGNOSTICS[key].split(',')[0]}: {count:,} ({key})" for key, count in found.items()]
             lines.append(f"{self.path}: {', '.join(listed)}")
         return lines + [f"{self.path}: {line}" for line in (*self.notes, *self.repeated_steps)]
 
