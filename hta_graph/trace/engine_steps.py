@@ -54,7 +54,8 @@ class EngineStep:
     def merged(self, inner: EngineStep) -> EngineStep:
         """Return what two nested annotations of one step say; where both say something, the outer one is right."""
         missing = [f.name for f in fields(self) if getattr(self, f.name) is None]
-        return replace(self, **{name: getattr(inner, name) for name in missing})
+        # AMD's changes to SGLang write the names of vLLM around its own.
+        return replace(self, engine=inner.engine, **{name: getattr(inner, name) for name in missing})
 
 
 Numbers = Mapping[str, str]
@@ -278,7 +279,9 @@ def own_pattern(expression: str) -> StepPattern:
         phase = (found.get("phase") or "").lower() or None
         return EngineStep("own pattern", phase, _whole(found, "batch"), _whole(found, "tokens"))
 
-    return StepPattern("own pattern", compile_pattern(expression), "group phase", "group batch", "group tokens", "", read)
+    return StepPattern(
+        "own pattern", compile_pattern(expression), "group phase", "group batch", "group tokens", "", read
+    )
 
 
 def read_step_name(
@@ -339,7 +342,8 @@ def find_engine_steps(events: EventTable, names: Sequence[str], expressions: Seq
     begins = events.start[[row for row, _ in outermost]]
     until = np.append(begins[1:], max(int(events.end.max()), int(begins[-1])) + 1)
     counts, graphs = (
-        (np.searchsorted(times, until) - np.searchsorted(times, begins)).tolist() for times in (launches, graph_launches)
+        (np.searchsorted(times, until) - np.searchsorted(times, begins)).tolist()
+        for times in (launches, graph_launches)
     )
     found = []
     for at, (row, step) in enumerate(outermost):

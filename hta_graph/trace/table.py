@@ -136,7 +136,7 @@ class Step:
     """One ``ProfilerStep#N`` annotation on the CPU, or a step of an inference engine; times in ns.
 
     The work of an engine's step is what is launched ``until_ns``, where the next step starts; ``engine`` is what its
-    name says.
+    name says, ``call_ns`` when its annotation starts and ends.
     """
 
     number: int
@@ -145,10 +145,16 @@ class Step:
     end_ns: int
     until_ns: int = -1
     engine: EngineStep | None = None
+    call_ns: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
         if self.engine is None:
             object.__setattr__(self, "until_ns", self.end_ns)
+
+    @property
+    def phase(self) -> str | None:
+        """What an engine does in it; None of a step that is no engine's."""
+        return None if self.engine is None else self.engine.phase
 
     @property
     def label(self) -> str:
@@ -294,7 +300,8 @@ class Trace:
             return tuple(profiled)
         kept = found[: len(found) - self.calls_without_work]
         return tuple(
-            Step(number, one.event, one.start_ns, one.end_ns, one.until_ns, one.step) for number, one in enumerate(kept)
+            Step(number, one.event, one.start_ns, one.end_ns, one.until_ns, one.step, (one.start_ns, one.end_ns))
+            for number, one in enumerate(kept)
         )
 
     @cached_property
@@ -347,7 +354,10 @@ class Trace:
 
 def _with_engine(step: Step, found: FoundStep | None) -> Step:
     """Let a profiler step say what the engine's step in it says."""
-    return step if found is None else replace(step, engine=replace(found.step, is_inside=True), until_ns=step.end_ns)
+    if found is None:
+        return step
+    engine = replace(found.step, is_inside=True)
+    return replace(step, engine=engine, until_ns=step.end_ns, call_ns=(found.start_ns, found.end_ns))
 
 
 def _numbered_on(cycles: list[list[Step]]) -> list[list[Step]]:
