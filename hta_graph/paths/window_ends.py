@@ -59,7 +59,10 @@ class Sink:
 
 
 def step_sink(graph: DependencyGraph, item: Step) -> Sink:
-    """End a step with the later of its own end and the last GPU activity that any thread launched inside it."""
+    """End a step with the later of its own end and the last GPU activity that any thread launched inside it.
+
+    An engine's step ends with its GPU work: while that runs, its call may be preparing the next step.
+    """
     known = _step_sinks(graph)
     if item not in known:
         known[item] = _find_step_sink(graph, item)
@@ -75,8 +78,10 @@ def _step_sinks(graph: DependencyGraph) -> dict[Step, Sink]:
 
 def _find_step_sink(graph: DependencyGraph, item: Step) -> Sink:
     lane = int(graph.event_table.lane[item.event])
-    launched = launched_in(graph, item.start_ns, item.end_ns)
-    return later_sink(sink_on_thread(graph, lane, item.end_ns), sink_on_gpu(graph, launched))
+    on_gpu = sink_on_gpu(graph, launched_in(graph, item.start_ns, item.until_ns))
+    if item.engine is not None and on_gpu is not None:
+        return on_gpu
+    return later_sink(sink_on_thread(graph, lane, item.end_ns), on_gpu)
 
 
 @memoized
@@ -91,23 +96,43 @@ def step_work_ends(graph: DependencyGraph) -> Ints:
     if (known := graph.attached(RankSummary)) is not None:
         return known.steps.end
     steps, launches = graph.steps(), _launches_by_time(graph)
-    starts, ends = (np.array(times, np.int64) for times in (
-        [item.start_ns for item in steps], [item.end_ns for item in steps],
+    starts, ends, untils = (np.array(times, np.int64) for times in (
+        [item.start_ns for item in steps], [item.end_ns for item in steps], [item.until_ns for item in steps],
     ))  # fmt: skip
-    first, past = (np.searchsorted(launches.source_ns, times) for times in (starts, ends))
+    ends[[item.engine is not None for item in steps]] = np.iinfo(np.int64).min
+    first, past = (np.searchsorted(launches.source_ns, times) for times in (starts, untils))
     busy = np.flatnonzero(past > first)
     # One more behind the last, so that a range may end there; every second result is that of the time between ranges.
     on_gpu = np.append(graph.event_table.end[launches.target], np.iinfo(np.int64).min)
     bounds = np.stack([first[busy], past[busy]], axis=1).ravel()
     ends[busy] = np.maximum(ends[busy], np.maximum.reduceat(on_gpu, bounds)[::2] if len(busy) else 0)
+    without = np.flatnonzero(ends == np.iinfo(np.int64).min)
+    ends[without] = [steps[at].end_ns for at in without.tolist()]
     return freeze(ends)
 
 
 @memoized
 def earlier_work_ends(graph: DependencyGraph) -> Ints:
     """Return when the work of the steps before each has ended (ns), in order of time; of the first when it starts."""
-    starts = np.array([item.start_ns for item in graph.steps()[:1]], np.int64)
+    starts = np.array([_first_begins(graph, item) for item in graph.steps()[:1]], np.int64)
     return freeze(np.append(starts, np.maximum.accumulate(step_work_ends(graph))[:-1]))
+
+
+def _first_begins(graph: DependencyGraph, item: Step) -> int:
+    """Return where the first step begins: an engine's when earlier GPU work has ended, else with its own.
+
+    What the GPU did before the recording is not in the file, so an engine's step that waits for it begins late.
+    """
+    own = launched_in(graph, item.start_ns, item.until_ns) if item.engine is not None else NO_POINTS
+    if not len(own):
+        return item.start_ns
+    events, sources = graph.event_table, graph.launching_call
+    work = np.flatnonzero(graph.is_gpu)
+    called = take_or(events.start, sources[work], otherwise=np.iinfo(np.int64).min)
+    earlier = work[(called < item.start_ns) & (events.end[work] > item.start_ns)]
+    begins = int(events.start[own].min())
+    before = int(events.end[earlier].max(initial=np.iinfo(np.int64).min))
+    return before if item.start_ns < before < int(events.end[own].max()) else begins
 
 
 def later_sink(cpu: Sink, gpu: Sink | None) -> Sink:
