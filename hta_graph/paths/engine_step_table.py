@@ -21,7 +21,7 @@ from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.window_ends import earlier_work_ends, launched_in, step_work_ends
-from hta_graph.trace.engine_steps import EngineStep
+from hta_graph.trace.table import EngineStep
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,10 @@ class EngineStepRow:
 
     ``engine`` is what its annotation says: phase, batch, tokens. ``iteration_ns`` is from the end of the GPU work
     before to the end of its own: ``busy_ns`` with own GPU work, ``idle_before_ns`` until its first, ``idle_inside_ns``
-    after that, the rest with work of other steps. Of the first step it begins with its own work: what the GPU did
-    before is not recorded (``is_first``). ``waits_ns`` is how much of the latency passes until the GPU work before has
-    ended. ``exposed_ns`` is communication while none of its other work runs. ``rows`` is its own GPU work.
+    after that, the rest with work of other steps. Of the first step it begins with its own work, and for
+    ``before_recording_ns`` of it the GPU still works on what is not recorded. ``waits_ns`` is how much of the latency
+    passes until the GPU work before has ended. ``exposed_ns`` is communication while none of its other work runs.
+    ``rows`` is its own GPU work.
     """
 
     number: int
@@ -48,6 +49,7 @@ class EngineStepRow:
     busy_ns: int
     idle_before_ns: int
     idle_inside_ns: int
+    before_recording_ns: int
     communication_ns: int
     exposed_ns: int
     graph_launches: int
@@ -59,7 +61,12 @@ class EngineStepRow:
     @property
     def idle_ns(self) -> int:
         """How long the GPU is idle in its iteration."""
-        return self.idle_before_ns + self.idle_inside_ns
+        return max(self.idle_before_ns + self.idle_inside_ns - self.before_recording_ns, 0)
+
+    @property
+    def own_ns(self) -> int:
+        """How long its iteration is without what the GPU did before the recording."""
+        return self.iteration_ns - self.before_recording_ns
 
     @property
     def cpu_ns(self) -> int:
@@ -69,7 +76,7 @@ class EngineStepRow:
     @property
     def tokens_per_s(self) -> float | None:
         """How many tokens it computes a second; None where they or the iteration are not known."""
-        tokens, length = self.engine.tokens, self.busy_ns if self.is_first else self.iteration_ns
+        tokens, length = self.engine.tokens, self.own_ns
         return None if not tokens or not length else tokens / length * 1e9
 
 
@@ -81,9 +88,11 @@ def engine_step_table(graph: DependencyGraph) -> tuple[EngineStepRow, ...]:
         return ()
     events, works = graph.event_table, np.flatnonzero(graph.is_gpu)
     ends, begins = step_work_ends(graph), np.minimum(earlier_work_ends(graph), step_work_ends(graph))
+    sure = int(begins[0])
     owned = [launched_in(graph, item.start_ns, item.until_ns) for item in steps]
     owned = [rows[graph.is_gpu[rows]] for rows in owned]
     firsts = np.array([events.start[rows].min(initial=end) for rows, end in zip(owned, ends.tolist(), strict=True)])
+    begins[0] = min(sure, int(firsts[0]))
     busy = union(events.start[works], events.end[works])
     idle, idle_before = _idle_between(busy, begins, ends), _idle_between(busy, begins, firsts.clip(begins, ends))
     graph_calls = np.sort(events.start[graph.event_flags.graph_launch_call])
@@ -99,6 +108,7 @@ def engine_step_table(graph: DependencyGraph) -> tuple[EngineStepRow, ...]:
             waits_ns=max(int(begins[at]) - item.call_ns[0], 0) if at else 0,
             idle_before_ns=int(idle_before[at]),
             idle_inside_ns=int(idle[at] - idle_before[at]),
+            before_recording_ns=sure - int(begins[0]) if at == 0 else 0,
             graph_launches=int(launches[at]),
             is_first=at == 0,
             rows=owned[at],

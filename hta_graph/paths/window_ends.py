@@ -15,6 +15,7 @@ from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import CPU_KINDS, Bools, EdgeKind, EventKind, Ids, Ints, kind_mask
+from hta_graph.paths.intervals import union
 from hta_graph.trace.table import Step
 
 
@@ -126,13 +127,44 @@ def _first_begins(graph: DependencyGraph, item: Step) -> int:
     own = launched_in(graph, item.start_ns, item.until_ns) if item.engine is not None else NO_POINTS
     if not len(own):
         return item.start_ns
-    events, sources = graph.event_table, graph.launching_call
-    work = np.flatnonzero(graph.is_gpu)
-    called = take_or(events.start, sources[work], otherwise=np.iinfo(np.int64).min)
-    earlier = work[(called < item.start_ns) & (events.end[work] > item.start_ns)]
-    begins = int(events.start[own].min())
-    before = int(events.end[earlier].max(initial=np.iinfo(np.int64).min))
-    return before if item.start_ns < before < int(events.end[own].max()) else begins
+    events, work = graph.event_table, np.flatnonzero(graph.is_gpu)
+    called = take_or(events.start, graph.launching_call[work], otherwise=EARLIEST)
+    earlier = work[called < item.start_ns]
+    begins = max(
+        int(events.start[own].min()), int(events.end[earlier].max(initial=EARLIEST)), end_before_recording(graph)
+    )
+    return begins if begins < int(events.end[own].max()) else item.start_ns
+
+
+@memoized
+def end_before_recording(graph: DependencyGraph) -> int:
+    """Return when (ns) the GPU's work from before the recording ends, as far as the first recorded work shows it.
+
+    A stream's first activity waited for it if it was queued for longer than the recording had lasted when its launch
+    returned, on an idle GPU: nothing in the file held it back.
+
+        recording  |--launch--|                                  the GPU shows nothing meanwhile
+        stream                                      [first activity
+    """
+    events = graph.event_table
+    rows = np.flatnonzero(graph.is_gpu & (graph.launching_call >= 0))
+    _, first = np.unique(events.lane[rows], return_index=True)
+    if not len(rows):
+        return EARLIEST
+    begins, busy = int(events.start.min()), union(events.start[rows], events.end[rows])
+    for row in rows[first].tolist()[::-1]:
+        returned, start = int(events.end[graph.launching_call[row]]), int(events.start[row])
+        covered = busy.covered_until(np.array([returned, start]))
+        is_idle = covered[1] - covered[0] <= MOST_BUSY * (start - returned)
+        if start - returned > max(returned - begins, LEAST_QUEUED_NS) and is_idle:
+            return start
+    return EARLIEST
+
+
+LEAST_QUEUED_NS = 1_000_000
+"""A shorter wait for a launch is none that matters."""
+MOST_BUSY = 0.05
+"""An idle GPU may run this share of a time."""
 
 
 def later_sink(cpu: Sink, gpu: Sink | None) -> Sink:

@@ -26,14 +26,12 @@ from hta_graph.graph.job_graph import JobGraph, Members
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.rank_summary import JobLimits, RankSummary, StepColumns, WindowRecord
 from hta_graph.model import WALKABLE, EdgeKind, EventKind, Ints, kind_mask
-from hta_graph.paths.intervals import union
 from hta_graph.paths.window_ends import (
     Sink,
     earlier_work_ends,
     later_sink,
     latest_sink,
     launched_from,
-    launched_in,
     program_end,
     sink_at,
     sink_on_gpu,
@@ -661,21 +659,12 @@ def step_lengths(graph: DependencyGraph) -> tuple[StepLength, ...]:
     iteration = np.maximum(sinks - earlier_work_ends(graph), 0) if busy.any() else ends - starts
     candidate = busy.copy() if busy.any() else np.ones(len(steps), np.bool_)
     phases = [item.phase for item in steps]
-    if (phase := main_phase(phases, _sure_lengths(graph, iteration).tolist())) is not None:
+    if (phase := main_phase(phases, iteration.tolist())) is not None:
         candidate &= (iteration > 0) & np.array([own == phase for own in phases])
     # Allocation, compilation and caches that fill make the first step unlike all others.
     candidate[0] &= not candidate[1:].any()
     columns = (iteration.tolist(), (sinks - starts).tolist(), candidate.tolist(), busy.tolist(), phases)
     return tuple(StepLength(item.number, *of) for item, *of in zip(steps, *columns, strict=True))
-
-
-def _sure_lengths(graph: DependencyGraph, iteration: Ints) -> Ints:
-    """Return the iterations, of the first step its own work: it may wait for what the GPU did before the recording."""
-    (item, *_), events = graph.steps(), graph.event_table
-    own = launched_in(graph, item.start_ns, item.until_ns)
-    found: Ints = iteration.copy()
-    found[0] = min(union(events.start[own], events.end[own]).total, int(iteration[0]))
-    return found
 
 
 def _known_lengths(steps: StepColumns) -> tuple[StepLength, ...]:

@@ -33,8 +33,8 @@ class EngineStep:
     """What the annotation of a step says; None where it does not.
 
     ``requests`` is the batch (of xDiT: images), ``tokens`` what the step computes, ``kv_tokens`` the summed lengths of
-    the key-value caches, ``padded_requests`` the batch size of the graph that is replayed. ``is_inside``: a profiler step is
-    around it, and is the step.
+    the key-value caches, ``padded_requests`` the batch size of the graph that is replayed. ``is_inside``: a profiler
+    step is around it, and is the step.
     """
 
     engine: str
@@ -338,12 +338,11 @@ def find_engine_steps(events: EventTable, names: Sequence[str], expressions: Seq
             break
     if not outermost:
         return []
-    launches, graph_launches = _launch_times(events, names)
     begins = events.start[[row for row, _ in outermost]]
     until = np.append(begins[1:], max(int(events.end.max()), int(begins[-1])) + 1)
     counts, graphs = (
         (np.searchsorted(times, until) - np.searchsorted(times, begins)).tolist()
-        for times in (launches, graph_launches)
+        for times in _launch_times(events, names)
     )
     found = []
     for at, (row, step) in enumerate(outermost):
