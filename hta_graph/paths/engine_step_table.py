@@ -59,6 +59,11 @@ class EngineStepRow:
     rows: Ids = field(repr=False, compare=False)
 
     @property
+    def phase(self) -> str:
+        """What it does: one of :data:`hta_graph.trace.engine_steps.PHASES`."""
+        return self.engine.phase or "unknown"
+
+    @property
     def idle_ns(self) -> int:
         """How long the GPU is idle in its iteration."""
         return max(self.idle_before_ns + self.idle_inside_ns - self.before_recording_ns, 0)

@@ -220,7 +220,8 @@ def annotation(
     """Analyze instances of a CPU annotation, counted from 0 in order of time.
 
     The window ends with the later of the annotation and the last GPU activity that its thread launched inside it, or
-    that a thread launched on its behalf, such as autograd's in a backward pass.
+    that a thread launched on its behalf, such as autograd's in a backward pass. One that names a step of an inference
+    engine is analyzed as that step.
 
     Args:
         name: the exact name, or a regular expression that must match all of it.
@@ -243,6 +244,11 @@ def annotation(
             raise QueryError(
                 f"{graph.path}: there is no instance {asked} of {name!r}; choose from 0 to {len(instances) - 1}"
             )
+        item = graph.trace.engine_step_of(int(instances[first])) if until == first and not cpu_window else None
+        if item is not None:
+            # Until the end of the GPU work of earlier steps it would be these that are analyzed.
+            label = f"{graph.name_of(int(instances[first]))}[{first}]"
+            return replace(_step_window(graph, *_find_step(graph, item.number)), label=label)
         events = graph.event_table
         span = (int(events.start[instances[first]]), int(events.end[instances[first : until + 1]].max()))
         lane = int(events.lane[instances[until]])
@@ -684,7 +690,7 @@ def _job_step_lengths(job: JobGraph) -> tuple[StepLength, ...]:
         # Where an earlier step's work ends later nothing of this one stands alone.
         if end > before:
             is_candidate, is_busy = proposed[item.number] == max(proposed.values()), item.number in busy
-            found.append(StepLength(item.number, end - before, end - item.start_ns, is_candidate, is_busy))
+            found.append(StepLength(item.number, end - before, end - item.start_ns, is_candidate, is_busy, item.phase))
             before = end
     return tuple(found)
 

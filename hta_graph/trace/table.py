@@ -19,7 +19,14 @@ from hta_graph.arrays import Columns, freeze, take_or
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Floats, Ids, Ints, kind_mask
 from hta_graph.storage.location import Location
 from hta_graph.text.formatting import html_table
-from hta_graph.trace.engine_steps import EngineStep, FoundStep, find_engine_steps
+from hta_graph.trace.engine_steps import (
+    STEP_PATTERNS,
+    EngineStep,
+    FoundStep,
+    find_engine_steps,
+    own_pattern,
+    read_step_name,
+)
 from hta_graph.trace.gpu_clock import FileTimes, GpuClock
 from hta_graph.trace.json_reader import Number
 from hta_graph.trace.profiler_names import STEP_NAME
@@ -308,6 +315,13 @@ class Trace:
     def _engine_calls(self) -> list[FoundStep]:
         """Return the calls of an inference engine's steps, the last ones perhaps without work."""
         return find_engine_steps(self.events, self.names, self.step_patterns)
+
+    def engine_step_of(self, event: int) -> Step | None:
+        """Return the step of an engine that an event names, as its annotation or as one of those in it."""
+        start, name = int(self.events.start[event]), self.name_of(event)
+        found = next((one for one in self._find_steps if one.engine and one.start_ns <= start < one.until_ns), None)
+        patterns = [*map(own_pattern, self.step_patterns), *STEP_PATTERNS]
+        return found if found is not None and read_step_name(name, patterns) is not None else None
 
     @property
     def calls_without_work(self) -> int:
