@@ -41,7 +41,7 @@ class StepGapCause(IntEnum):
     HOST_CODE = 7
     WAITING = 8
     LAUNCHING = 9
-    GPU_LATENCY = 10
+    NOT_STARTED = 10
     UNRECORDED = 11
 
     @property
@@ -100,6 +100,8 @@ WAITS = re.compile(
 
 NAMED_KINDS = (EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
 NESTED_KINDS = (*NAMED_KINDS, EventKind.CPU_OP, EventKind.RUNTIME)
+LAUNCH_NS = 50_000
+"""So long after its call has returned a launch may still be under way, as a launch edge may explain on a path."""
 MOST_STEPS_AROUND = 3
 """A row that is open over more steps is a thread's loop, and no work for one step."""
 
@@ -137,11 +139,12 @@ def engine_gaps(graph: DependencyGraph) -> StepGaps:
         _HostParts(graph, lane).divide(_until(gaps, called).take(known & (lanes == lane)))
         for lane in np.unique(lanes[known]).tolist()
     ]
-    # From the call on the launch is under way; of a graph the next kernel may have to wait until the call returns.
-    issuing = known & (returned > gaps.start)
-    launched = replace(gaps, start=np.maximum(gaps.start, called), event=call.astype(np.int32))
-    parts.append(_with_cause(launched.take(issuing), StepGapCause.LAUNCHING))
-    parts.append(_with_cause(gaps.take(known & ~issuing), StepGapCause.GPU_LATENCY))
+    # Until the call has returned, and a little after, the launch is under way, that of a graph's later kernels too.
+    began, ready = np.maximum(gaps.start, called), returned + LAUNCH_NS
+    launched = _until(replace(gaps, event=call.astype(np.int32)), np.where(returned > gaps.start, ready, gaps.start))
+    parts.append(_with_cause(replace(launched, start=began).take(known), StepGapCause.LAUNCHING))
+    waiting = replace(gaps, start=np.maximum(began, launched.end))
+    parts.append(_with_cause(waiting.take(known), StepGapCause.NOT_STARTED))
     found = StepGaps.join(parts)
     return found.take(found.end > found.start)
 
@@ -155,7 +158,7 @@ def _idle_gaps(graph: DependencyGraph) -> StepGaps:
     works = works[np.argsort(events.start[works], kind="stable")]
     busy = union(events.start[works], events.end[works])
     ends = np.array([row.gpu_end_ns for row in table])
-    begins = ends - [row.iteration_ns for row in table]
+    begins = ends - [row.own_ns for row in table]
     firsts = np.array([row.gpu_start_ns for row in table])
     _, start, end = split_intervals(busy.end[:-1], busy.start[1:], np.unique([begins, ends]))
     order = np.argsort(begins, kind="stable")

@@ -1,0 +1,84 @@
+"""What ``serving`` says: steps of an inference engine, their phases, what bounds them, why the GPU is idle."""
+
+from __future__ import annotations
+
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
+from analyses.messages.engine_steps import idle, median
+
+TITLE = "Engine steps: iteration by part"
+NO_STEPS_FIGURE = "no steps of an inference engine"
+
+CAUSES = {
+    "scheduler": "the scheduler",
+    "tokenizer": "the tokenizer or detokenizer",
+    "sampling": "sampling on the CPU",
+    "output": "processing of results",
+    "requests": "receiving requests",
+    "preparation": "preparing the step's inputs",
+    "sync": "a synchronizing call",
+    "host_code": "other host code",
+    "waiting": "the engine's thread waits",
+    "launching": "launching",
+    "not_started": "launched work that does not start",
+    "unrecorded": "no recorded cause",
+}
+"""What each cause of an idle GPU is called in a sentence."""
+
+BOUNDS = {
+    "gpu_compute": "GPU compute",
+    "exposed_communication": "exposed communication",
+    "host_between_steps": "the host between steps",
+    "host_in_steps": "the host in the steps",
+}
+"""What bounds a phase, as a sentence says it."""
+
+PARTS = {
+    "gpu_work_ns": "GPU compute and copies",
+    "exposed_communication_ns": "exposed communication",
+    "idle_before_ns": "GPU idle before the step's work",
+    "idle_inside_ns": "GPU idle in the step's work",
+}
+"""What a figure calls the parts of an iteration."""
+
+
+def headline(subject: str, median_ns: int, before_ns: int, inside_ns: int, bound: str, where: str) -> str:
+    """Say how long the steps of the main phase take, and what bounds them."""
+    said = f"{subject}{where}: {median(median_ns)}, bound by {BOUNDS[bound]}"
+    return f"{said}; {idle(before_ns, inside_ns, median_ns)}"
+
+
+def largest_cause(cause: str, name: str, per_step_ns: int, share: float) -> str:
+    """Name the largest cause of idle time, and the bound of what removing it saves."""
+    named = f", {quoted(name)}" if name else ""
+    return (
+        f"largest cause of idle time: {CAUSES[cause]} ({brief_share(share)} of it{named}); "
+        f"removing it saves at most {brief_duration(per_step_ns)} per step"
+    )
+
+
+def padding(padded: int, share: float) -> str:
+    """Say how much of the requests of replayed graphs is padding.
+
+    >>> padding(9, 0.12)
+    'padding to the batch sizes of CUDA graphs is 12% of the requests computed in 9 steps'
+    """
+    return (
+        f"padding to the batch sizes of CUDA graphs is {brief_share(share)} of the requests computed in "
+        f"{counted(padded, 'step')}"
+    )
+
+
+def waits_for_earlier(label: str, waits_ns: int, latency_ns: int) -> str:
+    """Say that most of a step's latency is work of the steps before it."""
+    return (
+        f"{label}: {brief_duration(waits_ns)} of its {brief_duration(latency_ns)} latency waits for GPU work of "
+        "earlier steps, which is not counted as its own"
+    )
+
+
+def no_steps(rank: int) -> str:
+    """Report a trace without steps of an engine."""
+    return (
+        f"rank {rank}: the window has no steps of an inference engine; --step-pattern names the annotations that are "
+        "steps, and docs/how_to/slow_serving.md says how engines record them"
+    )
