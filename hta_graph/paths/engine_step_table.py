@@ -21,7 +21,7 @@ from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.window_ends import earlier_work_ends, launched_in, step_work_ends
-from hta_graph.trace.table import EngineStep
+from hta_graph.trace.engine_steps import EngineStep
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from hta_graph.model import CPU_KINDS, GPU_KINDS, EventKind, Ints, kind_mask
+from hta_graph.model import CPU_KINDS, GPU_KINDS, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.safe_regex import compile_pattern, names_matching
 from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
-
-if TYPE_CHECKING:
-    from hta_graph.trace.table import EventTable
 
 STEP_PATTERNS_AS_OF = "November 2026"
 
@@ -304,6 +301,30 @@ def read_step_name(
     return None
 
 
+class EventColumns(Protocol):
+    """What of a trace's events steps are found in."""
+
+    @property
+    def kind(self) -> Codes:
+        """The kind of each event."""
+
+    @property
+    def name(self) -> Ids:
+        """A code into the names."""
+
+    @property
+    def start(self) -> Ints:
+        """When each starts (ns)."""
+
+    @property
+    def end(self) -> Ints:
+        """When each ends (ns)."""
+
+    @property
+    def correlation(self) -> Ints:
+        """The number that a call and what it launched have in common."""
+
+
 class FoundStep(NamedTuple):
     """An engine's step: its row, its times (ns), until when launches are its own, and what its name says."""
 
@@ -315,7 +336,7 @@ class FoundStep(NamedTuple):
     launches_work: bool
 
 
-def find_engine_steps(events: EventTable, names: Sequence[str], expressions: Sequence[str] = ()) -> list[FoundStep]:
+def find_engine_steps(events: EventColumns, names: Sequence[str], expressions: Sequence[str] = ()) -> list[FoundStep]:
     """Find the steps of an engine in a trace, in order of time; of nested ones the outermost, which says what all say.
 
     What is launched from the start of a step to that of the next one is the step's work. A name that says no phase
@@ -354,7 +375,7 @@ def find_engine_steps(events: EventTable, names: Sequence[str], expressions: Seq
 
 
 def _steps_by_name(
-    events: EventTable, names: Sequence[str], patterns: Sequence[StepPattern], kind: EventKind
+    events: EventColumns, names: Sequence[str], patterns: Sequence[StepPattern], kind: EventKind
 ) -> dict[int, EngineStep | None]:
     """Read the names of a kind of events: what those of steps say, None for what only ends the step before."""
     codes = np.unique(events.name[events.kind == kind]).tolist()
@@ -372,7 +393,7 @@ def _steps_by_name(
 
 
 def _outermost(
-    events: EventTable, kind: EventKind, said: Mapping[int, EngineStep | None]
+    events: EventColumns, kind: EventKind, said: Mapping[int, EngineStep | None]
 ) -> list[tuple[int, EngineStep | None]]:
     """Return the rows of the outermost annotations with what they and those in them say."""
     rows = np.flatnonzero((events.kind == kind) & np.isin(events.name, list(said)))
@@ -389,7 +410,7 @@ def _outermost(
     return found
 
 
-def _launch_times(events: EventTable, names: Sequence[str]) -> tuple[Ints, Ints]:
+def _launch_times(events: EventColumns, names: Sequence[str]) -> tuple[Ints, Ints]:
     """Return when (ns) calls began that launched GPU work, and calls that launched a graph, in order of time."""
     is_call = kind_mask(events.kind, CPU_KINDS)
     launched = events.correlation[kind_mask(events.kind, GPU_KINDS) & (events.correlation > 0)]
