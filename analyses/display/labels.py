@@ -40,6 +40,14 @@ SHORT: Mapping[str, str] = {
     "host_wait": "launched late",
     "kernel_wait": "usual kernel gap",
     "other": "launched in time",
+    "gpu_compute": "GPU compute",
+    "exposed_communication": "exposed comm",
+    "host_between_steps": "host between steps",
+    "host_in_steps": "host in steps",
+    "in_step": "host in step",
+    "host_code": "other host code",
+    "not_started": "not started",
+    "unrecorded": "unexplained",
 }
 """Classes of a path and causes of an idle GPU where only two or three words fit: cells of a table, legends."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from analyses.messages.engine_steps import idle, median
 
@@ -15,6 +17,7 @@ CAUSES = {
     "output": "processing of results",
     "requests": "receiving requests",
     "preparation": "preparing the step's inputs",
+    "in_step": "host code in the step",
     "sync": "a synchronizing call",
     "host_code": "other host code",
     "waiting": "the engine's thread waits",
@@ -41,10 +44,11 @@ PARTS = {
 """What a figure calls the parts of an iteration."""
 
 
-def headline(subject: str, median_ns: int, before_ns: int, inside_ns: int, bound: str, where: str) -> str:
+def headline(subject: str, length_ns: int, idle_ns: Mapping[str, int], bound: str, steps: int) -> str:
     """Say how long the steps of the main phase take, and what bounds them."""
-    said = f"{subject}{where}: {median(median_ns)}, bound by {BOUNDS[bound]}"
-    return f"{said}; {idle(before_ns, inside_ns, median_ns)}"
+    length = median(length_ns) if steps > 1 else brief_duration(length_ns)
+    said = idle(idle_ns["idle_before_ns"], idle_ns["idle_inside_ns"], length_ns)
+    return f"{subject}: {length}, bound by {BOUNDS[bound]}; {said}"
 
 
 def largest_cause(cause: str, name: str, per_step_ns: int, share: float) -> str:

@@ -40,6 +40,7 @@ PHASE_COLUMNS = [
 GAPS = ["rank", "scope", "phase", "place", "cause", "idle_ns", "idle_share", "per_step_ns", "name"]
 SIZES = ["rank", "scope", "phase", "padded_requests", "steps", "requests", "padding_share", "time_ns"]
 BOUNDS = tuple(messages.BOUNDS)
+UNKNOWN_NUMBERS = ("requests", "tokens", "padded_requests", "tokens_per_s")
 RUNS_AS = ("graph", "partly graph", "eager", "no GPU work")
 MOSTLY = 0.5
 
@@ -57,7 +58,8 @@ def engine_steps(scopes: Sequence[Scope]) -> pd.DataFrame:
         idle_inside_ns (after that), graph_launches, activities, padded_requests (the batch size of the graph),
         tokens_per_s.
     """
-    return table_of(scopes, lambda scope: [_step_record(row) for row in _steps_of(scope)], STEPS)
+    found = table_of(scopes, lambda scope: [_step_record(row) for row in _steps_of(scope)], STEPS)
+    return found.astype(dict.fromkeys(UNKNOWN_NUMBERS, "Int64"))
 
 
 def _steps_of(scope: Scope) -> list[EngineStepRow]:
@@ -83,7 +85,7 @@ def _step_record(row: EngineStepRow) -> dict[str, Any]:
         "graph_launches": row.graph_launches,
         "activities": row.activities,
         "padded_requests": _known(row.engine.padded_requests),
-        "tokens_per_s": row.tokens_per_s,
+        "tokens_per_s": _known(None if row.tokens_per_s is None else round(row.tokens_per_s)),
     }
 
 
@@ -114,7 +116,8 @@ def engine_phases(scopes: Sequence[Scope]) -> pd.DataFrame:
         bound_by (the largest of the four parts that follow), gpu_work_share, exposed_communication_share,
         idle_before_share, idle_inside_share (of the phase's time), tokens, tokens_per_s.
     """
-    return table_of(scopes, lambda scope: _phase_records(_steps_of(scope)), PHASE_COLUMNS)
+    found = table_of(scopes, lambda scope: _phase_records(_steps_of(scope)), PHASE_COLUMNS)
+    return found.astype(dict.fromkeys(("tokens", "tokens_per_s"), "Int64"))
 
 
 def _phase_records(rows: Sequence[EngineStepRow]) -> list[dict[str, Any]]:
@@ -142,7 +145,7 @@ def _phase_record(phase: str, rows: Sequence[EngineStepRow], every_ns: int) -> d
         "bound_by": max(shares, key=lambda bound: shares[bound]),
         **{column: part / time_ns if time_ns else None for column, part in zip(columns, parts, strict=True)},
         "tokens": sum(tokens) if known else pd.NA,
-        "tokens_per_s": sum(tokens) / time_ns * 1e9 if known and time_ns else None,
+        "tokens_per_s": round(sum(tokens) / time_ns * 1e9) if known and time_ns else pd.NA,
     }
 
 
@@ -269,7 +272,7 @@ def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> lis
     record = _phase_record(phase, rows, 0)
     usual = sorted(rows, key=lambda row: row.own_ns)[(len(rows) - 1) // 2]
     where = f" on rank {rank}" if len(idle) > 1 else ""
-    said = [messages.headline(_subject(rows), usual.own_ns, *_idle_of(usual).values(), record["bound_by"], where)]
+    said = [messages.headline(f"{_subject(rows)}{where}", usual.own_ns, _idle_of(usual), record["bound_by"], len(rows))]
     said += _largest_cause(tables["step_gaps"], rank, phase, len(rows), record)
     others = [row for scope, row in steps if scope.rank == rank]
     said += _other_phases(phase, others)
@@ -357,7 +360,7 @@ MEANINGS = {
     "idle_inside_ns": column_types.ns("GPU idle after its first GPU work"),
     "graph_launches": column_types.integer("Graphs that it launches."),
     "padded_requests": column_types.integer("Batch size of the graph; null if no name tells it.", null=True),
-    "tokens_per_s": column_types.number("Tokens by time of the iteration; null if tokens are not known.", null=True),
+    "tokens_per_s": column_types.integer("Tokens per second of iterations; null if tokens are not known.", null=True),
 }
 PHASE_MEANINGS = {
     **MEANINGS,

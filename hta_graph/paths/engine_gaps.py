@@ -37,12 +37,13 @@ class StepGapCause(IntEnum):
     OUTPUT = 3
     REQUESTS = 4
     PREPARATION = 5
-    SYNC = 6
-    HOST_CODE = 7
-    WAITING = 8
-    LAUNCHING = 9
-    NOT_STARTED = 10
-    UNRECORDED = 11
+    IN_STEP = 6
+    SYNC = 7
+    HOST_CODE = 8
+    WAITING = 9
+    LAUNCHING = 10
+    NOT_STARTED = 11
+    UNRECORDED = 12
 
     @property
     def label(self) -> str:
@@ -221,7 +222,7 @@ class _HostParts:
         blocks = (owner >= 0) & take_or(self._blocks, owner)
         cause = np.select(
             [tells >= 0, blocks, step >= 0, owner >= 0],
-            [take_or(self._part, tells), StepGapCause.SYNC, StepGapCause.PREPARATION, StepGapCause.HOST_CODE],
+            [take_or(self._part, tells), StepGapCause.SYNC, StepGapCause.IN_STEP, StepGapCause.HOST_CODE],
             StepGapCause.UNRECORDED,
         )
         return cause.astype(np.int8), named.astype(np.int32)
