@@ -104,7 +104,7 @@ NESTED_KINDS = (*NAMED_KINDS, EventKind.CPU_OP, EventKind.RUNTIME)
 LAUNCH_NS = 50_000
 """So long after its call has returned a launch may still be under way, as a launch edge may explain on a path."""
 MOST_STEPS_AROUND = 3
-"""A row that is open over more steps is a thread's loop, and no work for one step."""
+"""A row that is open over more steps, or over all, is a thread's loop, and no work for one step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +280,7 @@ def _work_of_threads(graph: DependencyGraph) -> list[tuple[int, int, int, Interv
     starts = np.sort([item.start_ns for item in graph.steps()])
     rows = np.flatnonzero(part >= 0)
     over = np.searchsorted(starts, events.end[rows]) - np.searchsorted(starts, events.start[rows])
-    rows = rows[over <= MOST_STEPS_AROUND]
+    rows = rows[(over <= MOST_STEPS_AROUND) & (over < len(starts))]
     found = []
     for same in rows_by_value(pair_key(events.lane[rows], events.name[rows])).values():
         own = rows[same]
