@@ -13,6 +13,7 @@ from hta_graph.paths.engine_step_table import engine_step_table
 from hta_graph.paths.step_table import step_rows
 from hta_graph.paths.windows import annotation, median_step, step, step_lengths
 from tests.support.command_line import command_json, run_command
+from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import TraceBuilder
 
 BUCKETS = (1, 2, 4, 8, 16)
@@ -317,3 +318,59 @@ def test_an_annotation_in_a_step_that_names_no_step_is_a_window_of_its_own(tmp_p
     assert annotation("sample")(graph).step is None
     assert annotation("execute_context_0(0)_generation_2(2)")(graph).step == 0
     assert annotation("execute_context_0(0)_generation_2(2)", cpu_window=True)(graph).form == "cpu"
+
+
+def test_diff_compares_each_phase_with_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = []
+    for name, slower in (("before", 0), ("after", 15)):
+        engine = Engine()
+        for number in range(20):
+            is_mixed = number % 5 == 0
+            engine.step(1, 300, 7) if is_mixed else engine.step(0, 0, 8)
+            engine.host += 0 if is_mixed else slower
+        files.append(engine.trace.write(tmp_path / f"{name}.json"))
+    status, printed, _ = run_command(capsys, "diff", *files)
+    assert status == 0
+    assert "0.052 ms → 0.067 ms" in printed.splitlines()[0]
+
+
+def test_a_job_of_two_ranks_has_the_steps_of_its_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for rank in range(2):
+        engine = random_engine(3, "vllm", 1)
+        engine.trace.header = {"distributedInfo": {"rank": rank, "world_size": 2}}
+        engine.trace.write(tmp_path / f"rank{rank}.json")
+    job = hg.read_job(tmp_path)
+    assert [item.phase for item in job.steps()] == [one.phase for one in engine.truth]
+    assert [one.phase for one in step_lengths(job)] == [one.phase for one in engine.truth]
+    _, printed, _ = run_command(capsys, "critical-path", tmp_path)
+    assert " steps of batch " in printed.splitlines()[0]
+    # The same of summaries, whose ranks hold few rows.
+    few = hg.read_job(tmp_path, summaries=True)
+    assert [item.phase for item in few.steps()] == [item.phase for item in job.steps()]
+    assert median_step()(few).step == median_step()(job).step
+
+
+SAMPLES = (
+    # file, step: phase, requests, tokens, iteration, busy, idle (ms), graph launches, activities, of these in graphs
+    ("vllm_decode_full/replay", 0, "decode", 32, 32, 10.743, 10.718, 0.025, 1, 434, 421),
+    ("vllm_prefilldecode_piecewise/replay", 0, "mixed", 46, 8192, 156.466, 156.086, 0.381, 25, 423, 361),
+    ("sglang/two_steps_joined", 0, "prefill", 15, 15360, 987.289, 492.807, 494.482, 0, 534, 0),
+    ("sglang/two_steps_joined", 1, "decode", 32, 32, 10.468, 9.769, 0.699, 1, 558, 544),
+    ("xdit_flux.1_aiter_sage/replay", 0, "image", 1, None, 226.596, 201.352, 25.244, 4, 7866, 6264),
+)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda one: f"{one[0]}-{one[1]}")
+def test_steps_of_real_engines(
+    sample: tuple[str, int, str, int, int | None, float, float, float, int, int, int],
+) -> None:
+    name, place, phase, requests, tokens, *lengths, graphs, activities, in_graphs = sample
+    graph = hg.build_graph(SHARED / "serving" / f"{name}.json.gz")
+    table = engine_step_table(graph)
+    row = table[place]
+    assert (row.phase, row.engine.requests, row.engine.tokens) == (phase, requests, tokens)
+    idle = row.idle_before_ns + row.idle_inside_ns
+    assert [ns / 1e6 for ns in (row.iteration_ns, row.busy_ns, idle)] == pytest.approx(lengths, abs=0.02)
+    assert (row.graph_launches, row.activities, row.activities_in_graphs) == (graphs, activities, in_graphs)
+    assert sum(len(one.rows) for one in table) == int((graph.launching_call >= 0).sum())
