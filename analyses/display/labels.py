@@ -44,6 +44,7 @@ SHORT: Mapping[str, str] = {
     "exposed_communication": "exposed comm",
     "host_between_steps": "host between steps",
     "host_in_steps": "host in steps",
+    "sync": "synchronization",
     "in_step": "host in step",
     "host_code": "other host code",
     "not_started": "not started",

@@ -121,6 +121,7 @@ LATENCY = "latency: from the start of a step to the end of its last work"
 CAPTION: Mapping[str, str] = {
     **{name: _BY_SIZE for name, columns in ORDER.items() if "diff_ns" in columns},
     "steps": LATENCY,
+    "engine_phases": "time %: of all steps; other percentages: of the phase's time",
 }
 """What a reader must know about a table: its order, what a column is."""
 
@@ -132,13 +133,6 @@ SHARE_OF: Mapping[str, Mapping[str, str]] = {
     "overlap": {"overlapped_share": "communication"},
     "collectives": {"exposed_share": "the rank's exposed communication"},
     "copies": {"exposed_share": "the rank's exposed copies"},
-    "engine_phases": {
-        "time_share": "all steps",
-        **dict.fromkeys(
-            ("gpu_work_share", "exposed_communication_share", "idle_before_share", "idle_inside_share"),
-            "the phase's time",
-        ),
-    },
     "step_gaps": {"idle_share": "the idle time of all steps"},
     "graph_sizes": {"padding_share": "what the graphs compute"},
     "idle_time": _OF_IDLE,

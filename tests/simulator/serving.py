@@ -75,7 +75,10 @@ class ServingFault:
 
 @dataclass(frozen=True)
 class ServingShape:
-    """How large a server is; ``waits_in_thread``: tokens are made by another thread, for which the engine waits."""
+    """How large a server is; ``waits_in_thread``: tokens are made by another thread, for which the engine waits.
+
+    ``prompt`` and ``answer`` are the least and the most tokens of each request.
+    """
 
     engine: Engine = "vllm"
     ranks: int = 1
@@ -83,6 +86,8 @@ class ServingShape:
     seed: int = 0
     fault: ServingFault | None = None
     waits_in_thread: bool = False
+    prompt: tuple[int, int] = (200, 1_800)
+    answer: tuple[int, int] = (3, 8)
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ def planned_steps(shape: ServingShape) -> list[TrueStep]:
     vLLM decodes in the steps that compute prompts (mixed), the others by turns.
     """
     rng = random.Random(f"requests {shape.seed}")
-    coming = [_Request(rng.randint(200, 1_800), rng.randint(3, 8)) for _ in range(shape.requests)]
+    coming = [_Request(rng.randint(*shape.prompt), rng.randint(*shape.answer)) for _ in range(shape.requests)]
     active: list[_Request] = []
     steps: list[TrueStep] = []
     while coming or active:

@@ -83,7 +83,7 @@ def test_injected_causes_are_named_first(tmp_path: Path, first: int, count: int)
             assert (own["graph_launches"] > 0).tolist() == [step.padded is not None for step in served.steps]
             assert engine_gaps(graph).length.sum() == sum(row.idle_ns for row in engine_step_table(graph))
         named.append(is_named_first(shape, found))
-    assert np.mean(named) >= 0.95
+    assert np.mean(named) >= 0.95  # of the 303 servers all
 
 
 @pytest.mark.parametrize(("engine", "cause"), list(product(ENGINES, CAUSES)))
