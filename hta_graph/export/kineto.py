@@ -152,7 +152,7 @@ class _FileRows:
         yield from named or _name_rows(self._trace)
 
     def _of_own_rank(self, row: _FileRow) -> _FileRow:
-        """Return a row without the rank that a file of several ranks appends to its processes."""
+        """Return a row without the rank that a file with multiple ranks appends to its processes."""
         found = WITH_RANK.fullmatch(row.pid) if isinstance(row.pid, str) else None
         if found is None or int(found[2]) != self._trace.rank:
             return row

@@ -380,8 +380,8 @@ def _steps_by_name(
     """Read the names of a kind of events: what those of steps say, None for what only ends the step before."""
     codes = np.unique(events.name[events.kind == kind]).tolist()
     own = [known for known in patterns if known.kind == kind]
-    usable = [one for one in own if one.needs is None or any(map(one.needs.search, names))] if codes else []
     listed = [names[code] for code in codes]
+    usable = [one for one in own if one.needs is None or _is_witnessed(one, one.needs, listed, names)]
     may_be = names_matching([one.pattern.pattern for one in usable], listed, by=re.Pattern[str].fullmatch)
     found: dict[int, EngineStep | None] = {}
     for code, name, matches in zip(codes, listed, may_be.tolist(), strict=False):
@@ -390,6 +390,11 @@ def _steps_by_name(
         elif kind == EventKind.ANNOTATION and DUMMY_STEP.match(name):
             found[code] = None
     return found
+
+
+def _is_witnessed(known: StepPattern, needs: re.Pattern[str], listed: Sequence[str], names: Sequence[str]) -> bool:
+    """Return whether a name that others use too is there, and one that only its engine has."""
+    return any(map(known.pattern.fullmatch, listed)) and any(map(needs.search, names))
 
 
 def _outermost(

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hta_graph.errors import TraceError
 from hta_graph.model import Ids
 from hta_graph.storage.location import Location, is_remote
 from hta_graph.trace.formats import HEAD_BYTES, NSIGHT_EXPORT, SQLITE, Format, format_of
-from hta_graph.trace.nsys.columns import RankOfProcess, read_columns, read_ranks
-from hta_graph.trace.nsys.rows import kineto_text, read_rows
 from hta_graph.trace.recorded import Recorded
+
+if TYPE_CHECKING:
+    from hta_graph.trace.nsys.columns import RankOfProcess
 
 
 class ReadColumns(Protocol):
@@ -55,8 +56,15 @@ class Reader:
     text: Callable[[Location], Iterator[bytes]]
 
 
-READERS: Mapping[str, Reader] = {NSIGHT_EXPORT.name: Reader(read_columns, read_ranks, read_rows, kineto_text)}
-"""By the names of their formats."""
+def _nsys_reader() -> Reader:
+    from hta_graph.trace.nsys.columns import read_columns, read_ranks
+    from hta_graph.trace.nsys.rows import kineto_text, read_rows
+
+    return Reader(read_columns, read_ranks, read_rows, kineto_text)
+
+
+READERS: Mapping[str, Callable[[], Reader]] = {NSIGHT_EXPORT.name: _nsys_reader}
+"""By the names of their formats; a format's room is imported when the first file of it is read."""
 
 
 def reader_of(path: Location) -> Reader | None:
@@ -95,4 +103,4 @@ def database_reader(path: Location, begin: bytes) -> Reader:
     known: Format | None = format_of(path, begin)
     if known is None or known.name not in READERS:
         raise (known or NSIGHT_EXPORT).refusal(path)
-    return READERS[known.name]
+    return READERS[known.name]()

@@ -1,7 +1,7 @@
-"""A database that a profiler exported, opened so that nothing inside it runs and nothing beside it is written.
+"""A database that a profiler exported, opened so that nothing inside it runs and no other file is written.
 
 Only stored columns of ordinary tables are read: a view or a generated column of that name would be a program of the
-file's. It is opened as immutable, so that neither locks nor files beside it are made.
+file's. It is opened as immutable, so that neither locks nor other files are made.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EXPORT_AGAIN = "export it again: nsys export --type sqlite"
 CHECKPOINT = "end the program that writes it, then run: sqlite3 FILE 'PRAGMA wal_checkpoint'"
 
 
-BESIDE = (("-wal", "has rows that are only in the file beside it"), ("-journal", "is being written"))
+BESIDE = (("-wal", "has rows that are only in the file next to it"), ("-journal", "is being written"))
 
 
 def _allow_reading(action: int, *_: str | None) -> int:
@@ -82,7 +82,7 @@ class Database:
     def _check_files_beside(path: Path) -> None:
         """Refuse a database of which a part is in another file."""
         for ending, cause in (
-            ("-wal", "has rows that are only in the file beside it"),
+            ("-wal", "has rows that are only in the file next to it"),
             ("-journal", "is being written"),
         ):
             beside = path.with_name(path.name + ending)

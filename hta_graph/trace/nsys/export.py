@@ -210,7 +210,7 @@ class Export:
         return f"Nsight Systems {version}".rstrip() + (f" (schema {schema})" if schema else "")
 
     def header(self, process: RankProcess | None = None) -> dict[str, Any]:
-        """Return what Kineto's traces have beside their rows, of one rank or of all."""
+        """Return what Kineto's traces have in addition to their rows, for one rank or for all."""
         several = len(self.processes) > 1
         one = process or (None if several else self.processes[0])
         rank = None if one is None else one.rank

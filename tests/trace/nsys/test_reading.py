@@ -291,7 +291,7 @@ def test_a_file_with_rows_in_a_log_is_refused(capsys: pytest.CaptureFixture[str]
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("INSERT INTO StringIds VALUES (99999, 'x')")
     database.commit()
-    assert "has rows that are only in the file beside it (a.sqlite-wal)" in one_error(capsys, tmp_path, "info", path)
+    assert "has rows that are only in the file next to it (a.sqlite-wal)" in one_error(capsys, tmp_path, "info", path)
     database.close()
     assert len(hg.read_trace(path).events) > 0
 
