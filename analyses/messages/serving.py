@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from analyses.answer import Note
 from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from analyses.messages.engine_steps import idle, median
+from hta_graph.errors import Remedy
 
 TITLE = "Engine steps: iteration by part"
 NO_STEPS_FIGURE = "no steps of an inference engine"
@@ -80,9 +82,10 @@ def waits_for_earlier(label: str, waits_ns: int, latency_ns: int) -> str:
     )
 
 
-def no_steps(rank: int) -> str:
-    """Report a trace without steps of an engine."""
-    return (
-        f"rank {rank}: the window has no steps of an inference engine; --step-pattern names the annotations that are "
-        "steps, and docs/how_to/slow_serving.md says how engines record them"
+def no_steps(rank: int) -> Note:
+    """Report a window without steps of an engine, and how to name some."""
+    remedy = Remedy(
+        "read_graphs(…, step_patterns=[…]) names the annotations that are steps",
+        "--step-pattern names the annotations that are steps",
     )
+    return Note(f"rank {rank}: the window has no steps of an inference engine", remedy)

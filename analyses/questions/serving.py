@@ -11,7 +11,7 @@ import pandas as pd
 
 from analyses import column_types
 from analyses.analysis import Analysis
-from analyses.answer import Answer
+from analyses.answer import Answer, Note
 from analyses.display.charts import empty_figure, new_figure
 from analyses.messages import engine_steps as step_messages
 from analyses.messages import serving as messages
@@ -242,9 +242,13 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         "engine_steps": engine_steps(scopes),
         "graph_sizes": graph_sizes(scopes),
     }
-    notes = list(dict.fromkeys(messages.no_steps(scope.rank) for scope in scopes if not _steps_of(scope)))
+    notes: list[str | Note] = [messages.no_steps(rank) for rank in _ranks_without_steps(scopes)]
     notes += [note for scope in scopes for note in _notes_on_waits(scope)]
     return Answer(tables, notes, conclusion=_conclusion(scopes, tables))
+
+
+def _ranks_without_steps(scopes: Sequence[Scope]) -> list[int]:
+    return list(dict.fromkeys(scope.rank for scope in scopes if not _steps_of(scope)))
 
 
 NOTES_ON_WAITS = 3

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.answer import Answer
+from analyses.answer import Answer, records
 from analyses.questions.serving import answer, engine_phases, engine_steps, figure, graph_sizes, step_gaps
 from analyses.scope import in_window, per_step, whole
 from hta_graph.paths.engine_gaps import engine_gaps
@@ -132,7 +132,7 @@ def two_steps() -> TraceBuilder:
 
 def test_idle_time_is_divided_by_what_is_open(tmp_path: Path) -> None:
     frame = step_gaps([whole(0, two_steps().graph(tmp_path))])
-    assert frame[["place", "cause", "idle_ns", "name"]].to_numpy().tolist() == [
+    assert [list(row.values()) for row in records(frame[["place", "cause", "idle_ns", "name"]])] == [
         ["before", "scheduler", 30_000, "atom/model_engine/scheduler.py(140): schedule"],
         ["inside", "not_started", 10_000, "gemm"],
         ["before", "unrecorded", 10_000, None],
@@ -186,7 +186,7 @@ def test_without_steps_the_answer_says_how_to_name_them(tmp_path: Path) -> None:
     trace.launch("gemm", (2, 4), (10, 30), 1)
     found = answer([whole(0, trace.graph(tmp_path))])
     assert all(isinstance(frame, pd.DataFrame) and frame.empty for frame in found.tables.values())
-    assert found.notes[0].startswith("rank 0: the window has no steps of an inference engine; --step-pattern")
+    assert found.notes[0].startswith("rank 0: the window has no steps of an inference engine; read_graphs(")
     assert not found.conclusion
 
 
