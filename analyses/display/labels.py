@@ -40,6 +40,10 @@ SHORT: Mapping[str, str] = {
     "host_wait": "launched late",
     "kernel_wait": "usual kernel gap",
     "other": "launched in time",
+}
+"""Classes of a path and causes of an idle GPU where only two or three words fit: cells of a table, legends."""
+
+SHORT_IN_SERVING: Mapping[str, str] = {
     "gpu_compute": "GPU compute",
     "exposed_communication": "exposed comm",
     "host_between_steps": "host between steps",
@@ -50,7 +54,10 @@ SHORT: Mapping[str, str] = {
     "not_started": "not started",
     "unrecorded": "unexplained",
 }
-"""Classes of a path and causes of an idle GPU where only two or three words fit: cells of a table, legends."""
+"""What bounds the steps of an inference engine, and why the GPU is idle in and between them; others are words."""
+
+CELL_WORDS: Mapping[str, str] = {**SHORT, **SHORT_IN_SERVING}
+"""What cells of tables print instead of keys."""
 
 OF_JOBS = {
     "gpu_communication_bound": (
