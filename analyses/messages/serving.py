@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analyses.answer import Note
 from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from analyses.messages.engine_steps import idle, median
 from hta_graph.errors import Remedy
@@ -82,10 +81,13 @@ def waits_for_earlier(label: str, waits_ns: int, latency_ns: int) -> str:
     )
 
 
-def no_steps(rank: int) -> Note:
-    """Report a window without steps of an engine, and how to name some."""
-    remedy = Remedy(
-        "read_graphs(…, step_patterns=[…]) names the annotations that are steps",
-        "--step-pattern names the annotations that are steps",
-    )
-    return Note(f"rank {rank}: the window has no steps of an inference engine", remedy)
+def no_steps(rank: int) -> str:
+    """Report a window without steps of an engine."""
+    return f"rank {rank}: the window has no steps of an inference engine"
+
+
+NAME_STEPS = Remedy(
+    "read_graphs(…, step_patterns=[…]) names the annotations that are steps",
+    "--step-pattern names the annotations that are steps",
+)
+"""How to name some."""

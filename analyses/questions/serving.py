@@ -242,7 +242,9 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         "engine_steps": engine_steps(scopes),
         "graph_sizes": graph_sizes(scopes),
     }
-    notes: list[str | Note] = [messages.no_steps(rank) for rank in _ranks_without_steps(scopes)]
+    notes: list[str | Note] = [
+        Note(messages.no_steps(rank), messages.NAME_STEPS) for rank in _ranks_without_steps(scopes)
+    ]
     notes += [note for scope in scopes for note in _notes_on_waits(scope)]
     return Answer(tables, notes, conclusion=_conclusion(scopes, tables))
 
