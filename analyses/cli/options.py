@@ -152,11 +152,21 @@ def add_window_and_loading(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_step_pattern(parser: argparse.ArgumentParser) -> None:
+    """Add further names of steps."""
+    heading(parser, WINDOW).add_argument(
+        "--step-pattern",
+        action="append",
+        metavar="REGEX",
+        help="annotations with this full name are steps; groups (?P<phase>), (?P<batch>) and (?P<tokens>) are read",
+    )
+
+
 def add_window(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a window."""
     options = heading(parser, WINDOW)
     window = options.add_mutually_exclusive_group()
-    window.add_argument("--step", type=STEP, metavar="N", help="step N (ProfilerStep#N)")
+    window.add_argument("--step", type=STEP, metavar="N", help="step N (ProfilerStep#N, or an inference engine's)")
     window.add_argument("--annotation", metavar="NAME", help="CPU annotation NAME (exact match)")
     window.add_argument("--window", metavar="START_NS:END_NS", help="absolute times in nanoseconds")
     window.add_argument("--whole", action="store_true", help="whole trace")
@@ -164,6 +174,7 @@ def add_window(parser: argparse.ArgumentParser) -> None:
     options.add_argument(
         "--instance", metavar="I[:J]", help="instance I of the annotation, or I to J inclusive (default: 0)"
     )
+    add_step_pattern(parser)
     extent = options.add_mutually_exclusive_group()
     extent.add_argument("--cpu-window", action="store_true", help="end where the step or annotation ends on the CPU")
     extent.add_argument(

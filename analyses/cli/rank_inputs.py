@@ -85,6 +85,7 @@ class RankInputs:
     cluster: str | None = None
     cache: Path | None = None
     use_summaries: str | None = None
+    step_patterns: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, options: argparse.Namespace, inputs: Sequence[str | Location] | None = None) -> RankInputs:
@@ -107,6 +108,7 @@ class RankInputs:
             cluster=cluster,
             cache=None if kept is None else cache_folder(kept),
             use_summaries=use_summaries,
+            step_patterns=tuple(getattr(options, "step_pattern", None) or ()),
         )
 
     def count_files(self) -> int:
@@ -207,7 +209,7 @@ class RankInputs:
         from hta_graph.multi_rank.summary_job import SummaryJobReader
 
         readers = ReadOptions(self.jobs, self.memory, self.cluster)
-        return SummaryJobReader(readers, question, self.salvage, _progress_bar)
+        return SummaryJobReader(readers, question, self.salvage, _progress_bar, self.step_patterns)
 
     def all_ranks(
         self, *, communications: bool = False, few: Callable[[int], SummaryRequest] | None = None
@@ -293,6 +295,7 @@ class RankInputs:
             say=line.say,
             progress=progress,
             cluster=cluster,
+            step_patterns=self.step_patterns,
         )
         begin_stage("reading traces")
         remedy = ""

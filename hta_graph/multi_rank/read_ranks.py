@@ -63,6 +63,7 @@ def read_graphs(
     say: Say = log_warning,
     progress: Progress = lambda *_: None,
     cluster: str | None = None,
+    step_patterns: Sequence[str] = (),
 ) -> Iterator[DependencyGraph]:
     """Build the graph of each rank in files or folders, lowest rank first, in parallel processes where that is faster.
 
@@ -89,13 +90,16 @@ def read_graphs(
         cluster: read with Dask: ``local`` starts ``jobs`` workers here; the address of a scheduler,
             ``tcp://host:port``, uses its workers, which must see the files under the same names. ``memory`` is then
             the limit per file.
+        step_patterns: regular expressions for the whole names of annotations that are steps, tried before those of the
+            known inference engines; the groups ``phase``, ``batch`` and ``tokens`` are read.
 
     Raises:
         HtaGraphError: a file is broken, two claim one rank, or one of ``ranks`` is not there.
     """
     listed = expand_file_lists(inputs)
     paths = expand_inputs(listed)
-    asked = RankRequest(salvage, communications or summary is not None, summary, cache=cache)
+    several = communications or summary is not None
+    asked = RankRequest(salvage, several, summary, cache=cache, step_patterns=tuple(step_patterns))
     if len(paths) == 1:
         yield from map(_with_warnings, _read_alone(paths[0], ranks, memory, replace(asked, summary=None), say))
         return
