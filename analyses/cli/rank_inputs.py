@@ -85,6 +85,7 @@ class RankInputs:
     cluster: str | None = None
     cache: Path | None = None
     use_summaries: str | None = None
+    captures: Sequence[str] = ()
 
     @classmethod
     def of(cls, options: argparse.Namespace, inputs: Sequence[str | Location] | None = None) -> RankInputs:
@@ -107,6 +108,7 @@ class RankInputs:
             cluster=cluster,
             cache=None if kept is None else cache_folder(kept),
             use_summaries=use_summaries,
+            captures=getattr(options, "capture", ()),
         )
 
     def count_files(self) -> int:
@@ -293,6 +295,7 @@ class RankInputs:
             say=line.say,
             progress=progress,
             cluster=cluster,
+            captures=self.captures,
         )
         begin_stage("reading traces")
         remedy = ""

@@ -21,6 +21,7 @@ from analyses.scope import Scope, idle_first
 from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.arrays import take_or
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
+from hta_graph.attribution.graph_kernels import graph_kernels, joined_codes, row_names
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
 from hta_graph.errors import UsageError
 from hta_graph.graph.numbered_names import annotation_labels
@@ -75,18 +76,21 @@ def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
 
 def _label_codes(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
     """Return a label code for every event and the labels' texts: names without addresses and object numbers."""
-    names = graph.names
     if by == "annotation":
-        labels = annotation_labels(graph)
-        return labels.code, list(labels.texts)
+        return joined_codes(graph, _annotation_codes)
+    codes, names = row_names(graph)
     if by not in ALIKE:
-        return graph.event_table.name, list(names)
+        return codes, names
     alike = [ALIKE[by].sub("", name) for name in names]
     # Codes in order of the texts: equal labels get one code, and ties fall the same way in every run.
     texts = sorted(set(alike))
     number = {text: code for code, text in enumerate(texts)}
-    codes = np.array([number[text] for text in alike] or [0], np.int32)
-    return codes[graph.event_table.name], texts
+    return np.array([number[text] for text in alike] or [0], np.int32)[codes], texts
+
+
+def _annotation_codes(graph: DependencyGraph) -> tuple[Ids, Sequence[str]]:
+    labels = annotation_labels(graph)
+    return labels.code, labels.texts
 
 
 def _recorded_labels(graph: DependencyGraph, by: str) -> RecordedOwners:
@@ -111,7 +115,8 @@ def _times_by_label(scope: Scope, found: Any, labels: Ids, texts: list[str], rec
     said = np.flatnonzero(own >= 0)
     if not len(said):
         return by_call
-    length, around = (work.end - work.start)[said], take_or(labels, found.innermost(work.call[said]))
+    call = graph_kernels(scope.graph).calls(work.row, work.call)
+    length, around = (work.end - work.start)[said], take_or(labels, found.innermost(call[said]))
     # What is taken from the innermost owner around the call, and given to the one that is recorded.
     rows = [list(row) for row in by_call.itertuples(index=False)]
     moved = {texts[code] if code >= 0 else UNKNOWN: around == code for code in np.unique(around).tolist()}
@@ -135,7 +140,8 @@ def _most_first(frame: pd.DataFrame) -> pd.DataFrame:
 def _times_around_calls(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> pd.DataFrame:
     """Sum a scope's GPU time by the labels of what is open around its calls."""
     work = scope.work
-    sums = totals_by_label(found, labels, work.call, work.end - work.start)
+    call = graph_kernels(scope.graph).calls(work.row, work.call)
+    sums = totals_by_label(found, labels, call, work.end - work.start)
     frame = pd.DataFrame({
         "name": [texts[code] if code >= 0 else UNKNOWN for code in sums.label.tolist()],
         "instances": np.where(sums.label >= 0, sums.owners, 0),
@@ -165,7 +171,8 @@ def _owned_activities(scope: Scope) -> pd.DataFrame:
         "name": event_names(graph, work.row),
         "gpu_ns": work.end - work.start,
     }
-    around = {"call": work.call} | {kind: owners(graph, kind).innermost(work.call) for kind in OWNERS_BY_KIND}
+    call = graph_kernels(graph).calls(work.row, work.call)
+    around = {"call": work.call} | {kind: owners(graph, kind).innermost(call) for kind in OWNERS_BY_KIND}
     for kind, rows in around.items():
         recorded, names, indices = recorded_owners(graph, kind), event_names(graph, rows), event_indices(graph, rows)
         said = recorded.code[work.row] >= 0
@@ -219,7 +226,8 @@ def _missing_notes(scope: Scope, by: str) -> list[str]:
     kind = by.removesuffix("-class")
     orphans = scope.work.call < 0
     # Two different reasons with different remedies: the call is missing, or nothing was open around it.
-    owned = owners(scope.graph, kind).innermost(scope.work.call) >= 0
+    call = graph_kernels(scope.graph).calls(scope.work.row, scope.work.call)
+    owned = owners(scope.graph, kind).innermost(call) >= 0
     owned |= recorded_owners(scope.graph, kind).code[scope.work.row] >= 0
     reasons = (
         (orphans, messages.LAUNCHED_EARLIER),
