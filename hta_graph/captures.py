@@ -74,7 +74,9 @@ def read_capture(path: Location, *, salvage: bool = False) -> Capture:
     graph = build_without_log(read_without_log(path, salvage=salvage))
     captured = captured_graphs(graph)
     if not captured:
-        remedy = Remedy("name the recording of the server's start", "give --capture the recording of the server's start")
+        remedy = Remedy(
+            "name the recording of the server's start", "give --capture the recording of the server's start"
+        )
         raise TraceError(path, "no launch is recorded between a begin and an end of stream capture", remedy)
     return Capture(graph, captured)
 
@@ -104,7 +106,9 @@ def captured_graphs(graph: DependencyGraph) -> tuple[CapturedGraph, ...]:
     names = _launched_names(graph, rows)
     parts = np.split(np.arange(len(rows)), np.cumsum([len(inside) for _, inside in found])[:-1])
     return tuple(
-        CapturedGraph(inside, _or_of_warm_up(graph, launches, begin, inside, tuple(names[at] for at in part.tolist())), size)
+        CapturedGraph(
+            inside, _or_of_warm_up(graph, launches, begin, inside, tuple(names[at] for at in part.tolist())), size
+        )
         for (begin, inside), part, size in zip(found, parts, _sizes(graph, [begin for begin, _ in found]), strict=True)
     )
 
@@ -306,7 +310,9 @@ class _Windows:
         }
 
 
-def _in_order_of_capture(fitting: Sequence[dict[int, ReplayAlignment]], tokens: Sequence[int], known: _Windows) -> list[int]:
+def _in_order_of_capture(
+    fitting: Sequence[dict[int, ReplayAlignment]], tokens: Sequence[int], known: _Windows
+) -> list[int]:
     """Choose one of the captured graphs that fit each replay; -1 where none does.
 
     Of several sizes the smallest that holds the step's tokens. Of several in one recording, such as the layers of a

@@ -135,7 +135,7 @@ def in_own_rows(graph: DependencyGraph, rows: Ids, answer: Callable[[DependencyG
 
 
 def operator_of_activities(graph: DependencyGraph, rows: Ids) -> Ids:
-    """Return the innermost operator around the launch of activities, that during capture where it is known; -1: none."""
+    """Return the innermost operator around the launch of activities, during capture where it is known; -1: none."""
     launch = graph_kernels(graph).launch[rows]
     found = in_own_rows(graph, launch, lambda one, calls: take_or(one.operator_around, calls).astype(np.int32))
     return np.where(launch >= 0, found, graph.launching_operator[rows]).astype(np.int32)

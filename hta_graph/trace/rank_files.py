@@ -197,7 +197,8 @@ def with_captures_of_ranks(ranks: Sequence[RankFile], captures: Sequence[FoundFi
     known = {file.rank for file in ranks}
     return [
         replace(
-            file, captures=tuple(one.path for one in captures if (rank := _rank_of(one)) == file.rank or rank not in known)
+            file,
+            captures=tuple(one.path for one in captures if (rank := _rank_of(one)) == file.rank or rank not in known),
         )
         for file in ranks
     ]
