@@ -33,6 +33,11 @@ from hta_graph.trace.read import read_without_log
 COPY, SET = "\0copy", "\0set"
 """What stands for the name of a copy and of a set, which a capture and a replay write differently."""
 
+RECORD_START = Remedy(
+    "name the recording in which the graphs are captured",
+    "give --capture the recording in which the graphs are captured",
+)
+
 CAPTURE_SIZE = re.compile(r"capture_(?:graph_bs_)?(\d+)(?:_[A-Z]+)?$")
 """Annotations around a capture that say the padded number of tokens: vLLM, SGLang, ATOM (2026)."""
 
@@ -74,10 +79,7 @@ def read_capture(path: Location, *, salvage: bool = False) -> Capture:
     graph = build_without_log(read_without_log(path, salvage=salvage))
     captured = captured_graphs(graph)
     if not captured:
-        remedy = Remedy(
-            "name the recording of the server's start", "give --capture the recording of the server's start"
-        )
-        raise TraceError(path, "no launch is recorded between a begin and an end of stream capture", remedy)
+        raise TraceError(path, "no launch is recorded between a begin and an end of stream capture", RECORD_START)
     return Capture(graph, captured)
 
 
@@ -102,15 +104,14 @@ def captured_graphs(graph: DependencyGraph) -> tuple[CapturedGraph, ...]:
             found.append((begin, inside[np.argsort(events.start[inside], kind="stable")].astype(np.int32)))
     if not found:
         return ()
-    rows = np.concatenate([inside for _, inside in found])
-    names = _launched_names(graph, rows)
-    parts = np.split(np.arange(len(rows)), np.cumsum([len(inside) for _, inside in found])[:-1])
-    return tuple(
-        CapturedGraph(
-            inside, _or_of_warm_up(graph, launches, begin, inside, tuple(names[at] for at in part.tolist())), size
-        )
-        for (begin, inside), part, size in zip(found, parts, _sizes(graph, [begin for begin, _ in found]), strict=True)
-    )
+    names = _launched_names(graph, np.concatenate([inside for _, inside in found]))
+    sizes = _sizes(graph, [begin for begin, _ in found])
+    first, captured = 0, []
+    for (begin, inside), size in zip(found, sizes, strict=True):
+        own = tuple(names[first : first + len(inside)])
+        first += len(inside)
+        captured.append(CapturedGraph(inside, _or_of_warm_up(graph, launches, begin, inside, own), size))
+    return tuple(captured)
 
 
 def _launched_names(graph: DependencyGraph, rows: Ids) -> list[str | None]:
@@ -210,8 +211,7 @@ def find_captures(inputs: Sequence[str | Location]) -> NamedCaptures:
         paths = expand_inputs([place])
         captures = [path for path in paths if has_captures(path)]
         if not captures:
-            remedy = Remedy("name the recording of the server's start", "give --capture the recording of its start")
-            raise TraceError(place, "records no begin and end of stream capture, so it names no kernel", remedy)
+            raise TraceError(place, "records no begin and end of stream capture, so it names no kernel", RECORD_START)
         for path in captures:
             in_header = header_count(peek_header(path) or Header(), "rank")
             found[path] = rank_in_name(path) if in_header is None else in_header

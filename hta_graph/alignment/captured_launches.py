@@ -6,7 +6,7 @@ pairs: 27 of 31 replays are equal by position, 4 lack one row; of 15 wrong pairs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -108,17 +108,14 @@ def _match_swapped(captured: Ints, replayed: Ints, place: Ints) -> int:
     return count
 
 
-Link = tuple[int, int, "Link | None"]
-"""A launch, the row that it is matched with, and the matches before."""
-
-
 @dataclass(frozen=True)
 class _Way:
-    """One way to take from the queues: edits, kernels taken out of turn, and what was matched."""
+    """One way to take from the queues: edits, kernels taken out of turn; the last match, and the way before it."""
 
     edits: int = 0
     out_of_turn: int = 0
-    matched: Link | None = None
+    match: tuple[int, int] | None = None
+    before: _Way | None = None
 
     @property
     def cost(self) -> tuple[int, int]:
@@ -132,13 +129,13 @@ def _by_queues(captured: Ints, replayed: Ints, streams: Ids | Ints, limit: int) 
     is the head of some queue, or has no row (an edit), or rows before it have no launch (an edit each). Of ways with
     equally many edits the one that takes the most kernels in the order of their starts is right.
     """
-    queues = [rows.tolist() for rows in rows_by_value(np.asarray(streams)).values()]
+    queues = [rows.tolist() for rows in rows_by_value(streams).values()]
     codes = replayed.tolist()
     ways = {(0,) * len(queues): _Way()}
     for launch, code in enumerate(captured.tolist()):
         following: dict[tuple[int, ...], _Way] = {}
         for taken, way in ways.items():
-            _keep_better(following, taken, _Way(way.edits + 1, way.out_of_turn, way.matched))
+            _keep_better(following, taken, replace(way, edits=way.edits + 1))
             heads = [queue[at] if at < len(queue) else len(codes) for at, queue in zip(taken, queues, strict=True)]
             first = min(heads)
             for number, (at, queue) in enumerate(zip(taken, queues, strict=True)):
@@ -147,9 +144,9 @@ def _by_queues(captured: Ints, replayed: Ints, streams: Ids | Ints, limit: int) 
                     continue
                 passed = ahead.index(code)
                 turns = way.out_of_turn + (heads[number] != first)
-                link = (launch, queue[at + passed], way.matched)
+                match = (launch, queue[at + passed])
                 after = (*taken[:number], at + passed + 1, *taken[number + 1 :])
-                _keep_better(following, after, _Way(way.edits + passed, turns, link))
+                _keep_better(following, after, _Way(way.edits + passed, turns, match, way))
         best = sorted(following.items(), key=lambda one: one[1].cost)[:BEAM]
         ways = {taken: way for taken, way in best if way.edits <= limit}
         if not ways:
@@ -157,11 +154,11 @@ def _by_queues(captured: Ints, replayed: Ints, streams: Ids | Ints, limit: int) 
     place = np.full(len(codes), -1, np.int64)
     left = {taken: len(codes) - sum(taken) for taken in ways}
     taken, way = min(ways.items(), key=lambda one: (one[1].edits + left[one[0]], one[1].out_of_turn))
-    link = way.matched
-    while link is not None:
-        place[link[1]] = link[0]
-        link = link[2]
     edits = way.edits + left[taken]
+    last: _Way | None = way
+    while last is not None and last.match is not None:
+        place[last.match[1]] = last.match[0]
+        last = last.before
     return ReplayAlignment(place, QUEUES, edits) if edits <= limit else None
 
 

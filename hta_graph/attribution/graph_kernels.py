@@ -59,7 +59,7 @@ class GraphKernels:
 
     def is_captured(self, rows: Ids | Ints) -> Bools:
         """Mark the rows that are a capture's."""
-        found: Bools = np.asarray(rows) >= self.own_rows
+        found: Bools = rows >= self.own_rows
         return found
 
     def calls(self, rows: Ids, calls: Ids) -> Ids:

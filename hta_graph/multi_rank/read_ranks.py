@@ -95,7 +95,8 @@ def read_graphs(
             folders of the ranks are used too.
 
     Raises:
-        HtaGraphError: a file is broken, one of ``captures`` is none, two claim one rank, or one of ``ranks`` is not there.
+        HtaGraphError: a file is broken, one of ``captures`` is none, two claim one rank, or one of ``ranks`` is not
+            there.
     """
     listed = expand_file_lists(inputs)
     paths = expand_inputs(listed)

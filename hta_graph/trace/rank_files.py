@@ -195,11 +195,9 @@ def captures_beside_replays(
 def with_captures_of_ranks(ranks: Sequence[RankFile], captures: Sequence[FoundFile]) -> list[RankFile]:
     """Give each rank the captures of its graphs: those that name no rank of these may be of any."""
     known = {file.rank for file in ranks}
+    rank_of = {one.path: _rank_of(one) for one in captures}
     return [
-        replace(
-            file,
-            captures=tuple(one.path for one in captures if (rank := _rank_of(one)) == file.rank or rank not in known),
-        )
+        replace(file, captures=tuple(path for path, rank in rank_of.items() if rank == file.rank or rank not in known))
         for file in ranks
     ]
 

@@ -171,11 +171,9 @@ def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: 
     found = _without_copies(_without_derived(found, say), places, say)
     if not found:
         raise TraceError(", ".join(map(str, places)), "no trace among these files")
-    captures = captures_beside_replays(found, has_captures, has_gpu_rows)
+    captures = _captures_among(found, say)
     found = [file for file in found if file not in captures]
     ranks = with_captures_of_ranks(assign_ranks(_without_front_ends(_without_merged(found, say), say)), captures)
-    if captures:
-        say(_captures_line(captures))
     by_order = [file for file in ranks if file.source == "order" and len(ranks) > 1 and not file.error]
     if by_order:
         say(_order_line(by_order))
@@ -257,10 +255,13 @@ def _derived_line(paths: Sequence[Location]) -> str:
     return f"skipped {what} of a rank with counters or an overlay: {names}"
 
 
-def _captures_line(captures: Sequence[FoundFile]) -> str:
-    """Say which files are no ranks, but recordings of the capture of their graphs."""
-    names = _first_of(captures[0].path.parent, [file.path.name for file in captures])
-    return f"{names}: no rank; records the capture of graphs, and names the kernels of their replays"
+def _captures_among(found: Sequence[FoundFile], say: Say) -> list[FoundFile]:
+    """Return the files that are no ranks, but recordings of the capture of their graphs, and name them."""
+    captures = captures_beside_replays(found, has_captures, has_gpu_rows)
+    if captures:
+        names = _first_of(captures[0].path.parent, [file.path.name for file in captures])
+        say(f"{names}: not a rank, but the capture of graphs; names the kernels of their replays")
+    return captures
 
 
 def _order_line(files: Sequence[RankFile]) -> str:
