@@ -67,7 +67,7 @@ class GraphKernels:
         launch = self.launch[rows]
         return np.where(launch >= 0, launch, calls).astype(np.int32)
 
-    def parts(self, rows: Ids) -> list[tuple[int, Ints, Ids]]:
+    def parts(self, rows: Ids | Ints) -> list[tuple[int, Ints, Ids]]:
         """Return for each capture that some rows are of its place, where these rows stand, and its own row numbers."""
         of = np.searchsorted(self.first, rows, side="right") - 1
         return [
@@ -97,6 +97,15 @@ def graph_kernels(graph: DependencyGraph) -> GraphKernels:
 
 def _nothing(graph: DependencyGraph) -> Ids:
     return np.full(len(graph.event_table), -1, np.int32)
+
+
+def calls_with_owners(graph: DependencyGraph, kind: str, rows: Ids, calls: Ids) -> Ids:
+    """Return the calls around which owners of a kind stand, for activities and their launching calls.
+
+    That is the launch during capture where it is known. Annotations are those of the step that replays: a capture has
+    none of it.
+    """
+    return calls if kind == "annotation" else graph_kernels(graph).calls(rows, calls)
 
 
 def joined_codes(
@@ -132,6 +141,14 @@ def in_own_rows(graph: DependencyGraph, rows: Ids, answer: Callable[[DependencyG
         answered = answer(named.captures[part], of_capture)
         found[here] = np.where(answered >= 0, answered + named.first[part], -1)
     return found
+
+
+def rows_by_graph(graph: DependencyGraph, rows: Ids | Ints) -> list[tuple[DependencyGraph, Ints, Ids]]:
+    """Divide rows of a graph and its captures: for each graph with some, where they stand and its own row numbers."""
+    named = graph_kernels(graph)
+    own = np.flatnonzero((rows >= 0) & ~named.is_captured(rows))
+    captured = [(named.captures[part], here, of_part) for part, here, of_part in named.parts(rows)]
+    return [(graph, own, rows[own].astype(np.int32)), *captured]
 
 
 def operator_of_activities(graph: DependencyGraph, rows: Ids) -> Ids:

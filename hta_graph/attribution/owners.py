@@ -104,7 +104,7 @@ def owners(graph: DependencyGraph, kind: str) -> Owners:
     Operators are those of the row's own thread. Python frames and annotations are looked up on the thread that waits
     while the row's thread works for it, where that one has none of its own (autograd: a hand-off edge). Modules are the
     frames of ``torch.nn.Module`` calls; work of the backward pass belongs to the module of its forward operator. Rows
-    of captures (:class:`GraphKernels`) have owners among these.
+    of captures (:func:`calls_with_owners`) have owners among these.
 
     Raises:
         UsageError: another kind.
@@ -113,7 +113,7 @@ def owners(graph: DependencyGraph, kind: str) -> Owners:
     if kind not in OWNERS_BY_KIND:
         raise UsageError(f"there is no owner {kind!r}; {suggest_known(kind, OWNERS_BY_KIND)}")
     found, named = OWNERS_BY_KIND[kind](graph), graph_kernels(graph)
-    if not named:
+    if not named or kind == "annotation":
         return found
     parts = [OWNERS_BY_KIND[kind](capture) for capture in named.captures]
     above = [np.where(part.above >= 0, part.above + first, -1) for part, first in zip(parts, named.first, strict=False)]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hta_graph.attribution.graph_kernels import graph_kernels
+from hta_graph.attribution.graph_kernels import rows_by_graph
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import EventKind, Ids, Ints
@@ -60,10 +60,7 @@ def recorded_calls(graph: DependencyGraph, operators: Ids, kernels: Ids, replays
     """
     known: dict[tuple[Any, ...], int] = {}
     number = np.zeros(len(operators), np.int64)
-    named = graph_kernels(graph)
-    own = np.flatnonzero(~named.is_captured(operators))
-    captured = [(named.captures[part], here, rows) for part, here, rows in named.parts(operators)]
-    for of, here, rows in [(graph, own, operators[own].astype(np.int32)), *captured]:
+    for of, here, rows in rows_by_graph(graph, operators):
         texts = read_arg_texts(of.trace, INPUTS, rows)
         names = [of.name_of(row) for row in rows.tolist()]
         around = _annotations_around(graph, names, rows if of is graph else replays[here])
