@@ -63,7 +63,8 @@ def align_replay(captured: Ints, replayed: Ints, streams: Ids | Ints) -> ReplayA
         return None
     if len(np.unique(streams)) > 1:
         return _by_queues(captured, replayed, streams, limit) or _by_edits(captured, replayed, limit)
-    return _by_counts(captured, replayed) or _by_edits(captured, replayed, limit)
+    # Both sides may have lost one of a name: the fewest edits find which, equal counts would shift all in between.
+    return _by_edits(captured, replayed, limit) or _by_counts(captured, replayed)
 
 
 def _by_counts(captured: Ints, replayed: Ints) -> ReplayAlignment | None:
