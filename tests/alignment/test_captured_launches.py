@@ -78,7 +78,11 @@ def test_equal_sequences_need_no_streams() -> None:
 
 def test_streams_that_run_at_once_keep_their_own_order() -> None:
     # Launched a b c x y z; x y z run on the second stream while a b c still do.
-    captured, replayed, streams = np.array([1, 2, 1, 2, 1, 2]), np.array([1, 2, 2, 1, 1, 2]), np.array([0, 1, 0, 1, 0, 1])
+    captured, replayed, streams = (
+        np.array([1, 2, 1, 2, 1, 2]),
+        np.array([1, 2, 2, 1, 1, 2]),
+        np.array([0, 1, 0, 1, 0, 1]),
+    )
     found = align_replay(captured, replayed, streams)
     assert found is not None
     assert found.rule == QUEUES

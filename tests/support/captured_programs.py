@@ -168,10 +168,8 @@ def _call(name: str, start: float, length: float, correlation: int, **args: obje
     return fields | {"ts": start, "dur": length, "args": {"correlation": correlation, **args}}
 
 
-def replayed(
-    steps: list[tuple[str, list[list[Kernel]]]], *, vendor: str = "hip", rank: int | None = 0
-) -> TraceBuilder:
-    """Record steps, each an annotation around the launches of graphs; kernels of a side stream run beside the others."""
+def replayed(steps: list[tuple[str, list[list[Kernel]]]], *, vendor: str = "hip", rank: int | None = 0) -> TraceBuilder:
+    """Record steps, each an annotation around the launches of graphs; kernels of a side stream are on stream 9."""
     trace = TraceBuilder(**({} if rank is None else {"distributedInfo": {"rank": rank, "world_size": 1}}))
     at, runs, number = 0.0, 10.0, 1
     for label, graphs in steps:
