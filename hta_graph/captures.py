@@ -190,7 +190,7 @@ def _tokens(match: re.Match[str] | None) -> int:
 
 @dataclass(frozen=True)
 class NamedCaptures:
-    """Recordings of captures that somebody named, with the ranks that they say (None: none)."""
+    """Recordings of captures that are named, with the ranks that they say (None: none)."""
 
     ranks: dict[Location, int | None]
 
@@ -332,7 +332,7 @@ def _in_order_of_capture(
 
 
 def _of_size(options: list[int], tokens: int, known: _Windows) -> list[int]:
-    """Keep the captured graphs of one size: the smallest that holds so many tokens."""
+    """Keep the captured graphs of one size: the smallest that holds the step's tokens."""
     sizes = sorted({known.windows[at][1].size for at in options})
     if len(sizes) < 2:
         return options

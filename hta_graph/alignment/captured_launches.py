@@ -1,7 +1,7 @@
 """Which captured launch each kernel of a graph's replay stands for: by position, by queues, or by the fewest edits.
 
 A replay runs what was captured, in that order on one stream; rows of either side may be lost. Measured on four public
-pairs: 27 of 31 replays are equal by position, 4 lack one row; of 15 wrong pairs each needs edits of over 20 %.
+pairs: 27 of 31 replays are equal by position, 4 lack one row; of 15 wrong pairs each needs edits of over 20%.
 """
 
 from __future__ import annotations

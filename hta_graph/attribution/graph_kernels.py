@@ -79,7 +79,7 @@ class GraphKernels:
 
 @dataclass(frozen=True, eq=False)
 class CaptureSource:
-    """Reads the captures of a rank when somebody asks for names; attached to the rank's graph."""
+    """Reads the captures of a rank when names are needed; attached to the rank's graph."""
 
     names_of: Callable[[DependencyGraph], GraphKernels]
 
