@@ -251,6 +251,28 @@ def test_diff_compares_replayed_kernels_by_operator(tmp_path: Path, capsys: pyte
     assert changed == {"step / aten::silu"}
 
 
+def test_a_node_has_its_recorded_module_in_every_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # The merger writes ids and modules, and moves rows to other streams; here the second replay has ids only.
+    kernels = program("dense", layers=4)
+    trace = replayed([("step", [kernels, kernels])], vendor="cuda")
+    rows = [row for row in trace.rows if row["cat"] == "kernel"]
+    for at, (row, kernel) in enumerate(zip(rows, kernels * 2, strict=True)):
+        node = 3 << 32 | at % len(kernels)
+        row["args"] |= {"graph node id": node, "stream": 60 + at % 3}
+        row["tid"] = 60 + at % 3
+        if at < len(kernels):
+            row["args"]["module_fqn"] = kernel.module
+    path = written(tmp_path / "r.json", trace)
+    found = command_json(capsys, "attribution", path, "--by", "module")["tables"]["gpu_time_by_module"]
+    assert {row["name"] for row in found} == {kernel.module for kernel in kernels}
+    # The streams that the merger chose do not decide the alignment.
+    capture = written(tmp_path / "c.json", captured([("c", kernels)]))
+    ask = ("attribution", path, "--capture", capture, "--by", "activity")
+    named = command_json(capsys, *ask)["tables"]["gpu_time_by_activity"]
+    assert Counter(row["operator"] for row in named) == Counter(kernel.operator for kernel in kernels * 2)
+    assert {row["named_by"] for row in named} == {"capture"}
+
+
 # -- real pairs -------------------------------------------------------------------------------------------------------
 
 

@@ -57,6 +57,7 @@ def read_job(
     cluster: str | None = None,
     summaries: bool = False,
     cache: str | Path | None = None,
+    captures: Sequence[str | Location] = (),
 ) -> JobGraph:
     """Read the traces of all ranks and join them into a job; arguments and errors are those of :func:`read_graphs`.
 
@@ -81,6 +82,7 @@ def read_job(
         say=say,
         progress=progress,
         cluster=cluster,
+        captures=captures,
     )
     listed = [inputs] if isinstance(inputs, (str, Path, RemotePath)) else inputs
     dumps = find_flight_dumps(listed) if flight is None else flight
