@@ -77,7 +77,9 @@ def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFram
 
 def event_names(graph: DependencyGraph, rows: Ids | Ints) -> Objects:
     """Return the names of events (canonical rows, or rows of captures); None for row -1."""
-    codes, names = row_names(graph)
+    # Captures are read only where one of their rows is asked for.
+    has_captured = len(rows) > 0 and rows.max() >= len(graph.event_table)
+    codes, names = row_names(graph) if has_captured else (graph.event_table.name, graph.names)
     return texts_of_codes(names, take_or(codes, rows))
 
 

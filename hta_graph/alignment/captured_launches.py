@@ -59,8 +59,10 @@ def align_replay(captured: Ints, replayed: Ints, streams: Ids | Ints) -> ReplayA
     if np.array_equal(captured, replayed):
         return ReplayAlignment(np.arange(len(replayed)), POSITION)
     limit = int(MOST_EDITS * max(len(captured), len(replayed)))
-    if abs(len(captured) - len(replayed)) > limit:
-        return None
+    most = int(max(captured.max(), replayed.max())) + 1
+    common = np.minimum(np.bincount(captured, minlength=most), np.bincount(replayed, minlength=most)).sum()
+    if max(len(captured), len(replayed)) - common > limit:
+        return None  # what only one side has is an edit, wherever it stands
     if len(np.unique(streams)) > 1:
         return _by_queues(captured, replayed, streams, limit) or _by_edits(captured, replayed, limit)
     # Both sides may have lost one of a name: the fewest edits find which, equal counts would shift all in between.
