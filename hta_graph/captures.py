@@ -222,7 +222,8 @@ def with_captures(graph: DependencyGraph, paths: Sequence[Location], *, salvage:
     """Return a graph whose replays are named by captures, which are read when a question needs the names."""
     if not paths:
         return graph
-    return graph.with_attached(CaptureSource(partial(_read_and_name, paths=tuple(paths), salvage=salvage)))
+    names_of = partial(_read_and_name, paths=tuple(paths), salvage=salvage)
+    return graph.with_attached(CaptureSource(names_of, tuple(paths)))
 
 
 def _read_and_name(graph: DependencyGraph, paths: tuple[Location, ...], salvage: bool) -> GraphKernels:  # noqa: FBT001

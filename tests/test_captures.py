@@ -273,6 +273,28 @@ def test_a_node_has_its_recorded_module_in_every_replay(tmp_path: Path, capsys: 
     assert {row["named_by"] for row in named} == {"capture"}
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("critical-path",),
+        ("what-if",),
+        ("graph",),
+        ("idle-time",),
+        ("kernel-breakdown",),
+        ("operator-kernels",),
+        pytest.param(("report", "-o", "REPORT"), marks=pytest.mark.slow),
+    ],
+)
+def test_other_commands_take_a_folder_with_a_capture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    write_pair(tmp_path / "run")
+    words = [str(tmp_path / "report.html") if word == "REPORT" else word for word in command]
+    status, _, err = run_command(capsys, words[0], tmp_path / "run", *words[1:])
+    assert status == 0, err
+    assert "Traceback" not in err
+
+
 # -- real pairs -------------------------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from hta_graph.arrays import freeze, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Ids, Ints
+from hta_graph.storage.location import Location
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class CaptureSource:
     """Reads the captures of a rank when names are needed; attached to the rank's graph."""
 
     names_of: Callable[[DependencyGraph], GraphKernels]
+    paths: tuple[Location, ...] = ()
 
 
 @memoized
