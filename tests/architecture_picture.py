@@ -43,7 +43,7 @@ SAYS = {
     "paths": "windows, critical paths, idle gaps",
     "alignment": "sequences of activities,\naligned",
     "graph": "points, edges, and the facade\nDependencyGraph",
-    "trace": "from bytes to columns; only here: JSON and the profiler's names",
+    "trace": "from bytes to columns; only here: JSON, SQLite and the profilers' names",
     "safe_regex": "patterns with\na time limit",
     "storage": "local and remote files,\natomic writes",
     "arrays": "shared by all",

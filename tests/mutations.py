@@ -537,8 +537,8 @@ MISTAKES = (
     Mutation(
         "what the GPU communicates meanwhile is lost to the host",
         "hta_graph/bounds.py",
-        "return min(self.not_computing_ns, self.between_launches_ns)",
-        "return min(self.gpu_idle_ns, self.between_launches_ns)",
+        "return min(self.not_computing_ns, self.between_launches_ns + self.lock_waits_ns)",
+        "return min(self.gpu_idle_ns, self.between_launches_ns + self.lock_waits_ns)",
         ("tests/test_bounds.py",),
     ),
     Mutation(
@@ -565,8 +565,8 @@ MISTAKES = (
     Mutation(
         "the cause that the path is in for longest bounds the window, whatever it would save",
         "analyses/advice/gains.py",
-        "alike = (gain for gain in self.claims.values() if gain.ns >= least)",
-        "alike = iter(self.claims.values())",
+        "alike = (gain for gain in claims if gain.ns >= least)",
+        "alike = iter(claims)",
         ("tests/analyses/advice/test_gains.py",),
     ),
     Mutation(
@@ -685,7 +685,7 @@ MISTAKES = (
     Mutation(
         "outliers tell no more than others",
         "hta_graph/paths/step_table.py",
-        "not _is_outlier(graph, one, median)",
+        "not _is_outlier(graph, one, usual[one.number])",
         "True",
         ("tests/analyses/report/test_listed_steps.py",),
     ),
@@ -2323,8 +2323,8 @@ JOBS = (
     Mutation(
         "of a job larger random loads are a cause",
         "hta_graph/multi_rank/job_verdict.py",
-        "return bool(time[late] >= CLEARLY * np.delete(time, late).max(initial=0))",
-        "return True",
+        "return len(others) >= ENOUGH and longest - max(",
+        "return len(others) >= 0 or longest - max(",
         OF_VERDICTS,
     ),
     Mutation(
@@ -2750,8 +2750,8 @@ CHANGES = (
     Mutation(
         "edges with own weights keep the lengths of their parts",
         "hta_graph/what_if/modified_window.py",
-        "        return _lengthened_parts(parts.length, parts.edge, change)",
-        "        return parts.length",
+        "return _lengthened_parts(length, edge, np.append(by, np.zeros(len(self.base.ends), np.int64))[edge])",
+        "return length",
         ("tests/what_if/test_replay.py",),
     ),
     Mutation(

@@ -28,7 +28,6 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, EventKind, Ids, Ints
-from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.intervals import Intervals
 from hta_graph.paths.window_ends import step_work_ends
@@ -271,7 +270,7 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     if not facts.is_notable(host_ns, LAUNCHING_SHARE) or not facts.is_notable(saved) or may_be_polling(facts):
         return None
     # A GPU that does not start what it was given is not waiting for the host: others may have it meanwhile.
-    if not has_partial_rows(graph) and path_waits_on_launched_work(facts.path):
+    if len(graph.rank_graphs) == 1 and path_waits_on_launched_work(facts.path):
         return None
     own = facts.work.take(facts.work.call >= 0)
     when, events = facts.intervals_of(on_host), graph.event_table

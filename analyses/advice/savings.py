@@ -88,10 +88,10 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
         trusted = reliability_after(found)
         is_late_rank = trusted.reason == "fixed" and finding.rule == "held_up_by_rank"
         if trusted.reason is not None and trusted.reason not in DOUBTS and not is_late_rank:
-            # Replay cannot vouch for it: only the bound is claimed, unless even so nothing would be saved. How late a
-            # rank is, is known where ranks meet.
-            saves_nothing = trusted.missing is None and found.saved_ns <= 0
-            return replace(finding, saves_ns=0) if saves_nothing else finding
+            # Replay cannot vouch for it: only the bound is claimed. How late a rank is, is known where ranks meet. An
+            # iteration may become longer, where those before it end earlier: then nothing shows that anything is saved.
+            may_be_longer = trusted.missing is None and found.draft.base.previous is not None
+            return replace(finding, saves_ns=0) if may_be_longer and found.saved_ns <= 0 else finding
         is_rank = facts.has_gpu_rows and not isinstance(facts.graph, JobGraph)
         idle_ns = facts.priced.gpu_idle_ns if is_rank else found.saved_ns
         saving = _with_doubt(with_replayed_saving(finding, found.saved_ns, idle_ns), trusted)

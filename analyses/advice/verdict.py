@@ -18,7 +18,7 @@ from analyses.messages import advice, job_verdict
 from analyses.messages import verdict as messages
 from analyses.window_report import delay_in_step, job_record, verdict_of_job
 from hta_graph.graph.memo import memoized
-from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.critical_path import CriticalPath, has_partial_rows
 from hta_graph.text.sanitize import encodable_path
 
 if TYPE_CHECKING:
@@ -116,9 +116,14 @@ def replayed_advice(facts: PathFacts) -> list[PathFinding]:
     """
     from analyses.advice.gains import nothing_suggested  # late: paths without replay do without it
     from analyses.advice.savings import with_savings, with_what_windows_show
+    from hta_graph.what_if.reliability import path_waits_on_launched_work
 
     every = with_what_windows_show(facts, with_savings(facts, advice_of(facts)))
     found = [one for one in every if one.saves_ns is None or facts.is_worth(one.saves_ns)]
+    # Summaries of ranks, which answer as whole ones do without replay, do not show which launched work starts late.
+    if not has_partial_rows(facts.graph) and any(one.rule == "launch_bound" for one in found):
+        starts_late = facts.has_gpu_rows and path_waits_on_launched_work(facts.path)
+        found = [one for one in found if not starts_late or one.rule != "launch_bound"]
     unclear = facts.is_largely_unexplained
     found = sorted(
         found,

@@ -2,12 +2,12 @@
 
 What one more change of level, or an interruption, explains is tested against the noise of the steps of both runs
 (Student's t; every step where a level may begin, or range that may interrupt it, counts, as Bonferroni has it; half of
-the chance each). Kinds of steps keep their own lengths, so that two kinds in turn
-are no levels. Three more conditions keep levels apart from what looks like them:
+the chance each). Kinds of steps keep their own lengths, so that two kinds in turn are no levels. Three more conditions
+keep levels apart from what looks like them:
 
 - trend: a level must be clearly likelier than steps that become longer and longer;
-- stalls: nearly all steps before and after are on their own side of the middle between both levels; those that interrupt
-  a level must be more in a row than the order of steps shows by chance;
+- stalls: nearly all steps before and after are on their own side of the middle between both levels; those that
+  interrupt a level must be more in a row than the order of steps shows by chance;
 - a start: a run of two steps is a level only if it is that of the other run.
 """
 

@@ -495,7 +495,7 @@ IN_NSIGHT: Mapping[str, str] = {
     "--capture-range=cudaProfilerApi, and torch.cuda.profiler.start() in the program",
     "has no Python stacks": "has no samples, OS runtime calls or Python stacks",
 }
-"""What PyTorch's profiler is told, in the words of Nsight Systems."""
+"""How to record with PyTorch's profiler → with Nsight Systems, as parts of sentences."""
 
 
 def in_words_of_nsight(said: Advice) -> Advice:

@@ -541,7 +541,7 @@ def _best_opportunity(found: WhatIf, *, sure: bool = False) -> list[Leading]:
     every = [
         one
         for one in without_duplicates(found.opportunities_within_rows)
-        if one.saved_half_ns > 0 and not (sure and one.may_be_waiting)
+        if one.saved_half_ns > 0 and not (sure and one.may_be_waiting) and not _is_the_program(one, measured)
     ]
     if not every:
         return []
@@ -556,6 +556,14 @@ def _best_opportunity(found: WhatIf, *, sure: bool = False) -> list[Leading]:
     what = short_labels(found.graph)[most.name]
     said = messages.class_at_double_speed(what, _saving_of(found, most), alone, waits=most.may_be_waiting)
     return [Leading(most.saved_half_ns, messages.AMONG_CLASSES, said, most.may_be_waiting)]
+
+
+PROGRAM_SHARE = 0.9
+"""A frame or module that holds this share of a path is the program: that it can be faster says nothing."""
+
+
+def _is_the_program(one: Opportunity, measured_ns: int) -> bool:
+    return one.kind in ("frame", "module") and one.on_path_ns >= PROGRAM_SHARE * measured_ns
 
 
 def _saving_of(found: WhatIf, one: Opportunity) -> str:

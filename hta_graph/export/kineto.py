@@ -26,7 +26,7 @@ from hta_graph.storage.location import Location
 from hta_graph.storage.output_paths import check_output
 from hta_graph.text.formatting import microseconds
 from hta_graph.trace.decompress import read_bytes
-from hta_graph.trace.json_reader import Header, RowReader, RowShape
+from hta_graph.trace.json_reader import Header, RowReader, RowShape, paused_gc
 from hta_graph.trace.profiler_names import CATEGORY
 from hta_graph.trace.table import Trace, activity_mask
 
@@ -93,7 +93,8 @@ def write_kineto(graph: DependencyGraph, target: str | Location) -> int:
     if len(graph.rank_graphs) > 1:
         raise UsageError("a Kineto trace holds one rank; write each of job.rank_graphs to a file of its own")
     check_output(target, [graph.path])
-    write_file(target, compressed_for(target, kineto_text(graph.trace)))
+    with paused_gc():
+        write_file(target, compressed_for(target, kineto_text(graph.trace)))
     return len(graph.trace.events)
 
 
@@ -151,7 +152,7 @@ class _FileRows:
         yield from named or _name_rows(self._trace)
 
     def _of_own_rank(self, row: _FileRow) -> _FileRow:
-        """Return a row without the rank that a file of several ranks appends to its processes."""
+        """Return a row without the rank that a file with multiple ranks appends to its processes."""
         found = WITH_RANK.fullmatch(row.pid) if isinstance(row.pid, str) else None
         if found is None or int(found[2]) != self._trace.rank:
             return row

@@ -52,6 +52,9 @@ CHANCE = 0.02
 UNUSUAL = 3
 """A step differs if it is longer than the others by more than this many times their range."""
 
+ENOUGH = 5
+"""The range of fewer times is small by chance."""
+
 FEWEST_STEPS = 3
 """A step is compared with two others at least, which have a range."""
 
@@ -339,14 +342,23 @@ def _differs_where_another_leads(steps: StepDelays, rows: Ints, leads: Bools, co
 def _takes_longest(steps: StepDelays, rows: Ints, column: int, work: _Work) -> bool:
     """Return whether what a rank does mostly takes it clearly longer, in these steps, than any other rank.
 
-    Of random loads some rank has the largest in each of few steps, but hardly twice as much as all others.
+    Of random loads some rank has the largest in each of few steps, but hardly twice as much as all others, nor more
+    than others by several times the range of all of these, where there are enough of them. A stage of a pipeline may
+    always do something while another one that does as much of it waits: it has to take longer than in other steps.
     """
-    time = np.zeros(len(steps.job.rank_graphs), np.int64)
     row, part, ns = steps.time_in(work.activity)
-    inside = np.isin(row, rows)
-    np.add.at(time, part[inside], ns[inside])
-    late = int(steps.found.part[column])
-    return bool(time[late] >= CLEARLY * np.delete(time, late).max(initial=0))
+    time, late = np.zeros((len(steps.numbers), len(steps.job.rank_graphs)), np.int64), int(steps.found.part[column])
+    np.add.at(time, (row[row >= 0], part[row >= 0]), ns[row >= 0])
+    named, beside = time[rows].sum(axis=0), np.setdiff1d(np.flatnonzero(steps.compared), rows)
+    own, longest = time[beside, late], float(np.median(time[rows, late]))
+    has_messages = bool(steps.job.members.is_message[wait_causes(steps.job).waits.waiter].any())
+    if has_messages and not len(own):
+        return False
+    usual = float(np.median(own)) if has_messages else 0.0
+    if named[late] >= CLEARLY * np.delete(named, late).max(initial=0) and longest >= CLEARLY * usual:
+        return True
+    others = np.append(np.delete(time[steps.compared], late, axis=1), own)
+    return len(others) >= ENOUGH and longest - max(usual, float(np.median(others))) > UNUSUAL * int(np.ptp(others))
 
 
 def _firmness(
@@ -407,8 +419,9 @@ def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     """Return what speaks for a rank in the step that is longer than the others by more than these differ.
 
     What it delays that step by more than the others has to explain at least half of that, and no other rank delays the
-    step nearly as much: of several random loads one is always the longest. Of very few steps the first
-    one is among the others: it warms up, and is usually longer than they are.
+    step nearly as much: of several random loads one is always the longest. Two other steps may be alike by chance: then
+    one operation has to be the cause. Of very few steps the first one is among the others: it warms up, and is usually
+    longer than they are.
     """
     rows = rows if len(rows) >= FEWEST_STEPS else np.arange(len(steps.numbers))
     late = int(steps.found.delay[rows].max(axis=0).argmax())
@@ -423,6 +436,8 @@ def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
         return None
     case = _case_in_single(steps, int(rows[at]))
     if case is None or case.firmness == "none" or steps.leading_rank(steps.numbers[rows[at]]) is None:
+        return None
+    if len(others) < FEWEST_STEPS and case.firmness != "firm":
         return None
     usual_ns = int(np.median(np.delete(steps.found.delay[rows, case.column], at)))
     return case if 2 * (case.delay_ns - usual_ns) >= longer else None

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from hta_graph.errors import TraceError
 from hta_graph.model import Ids
 from hta_graph.storage.location import Location, is_remote
 from hta_graph.trace.formats import HEAD_BYTES, NSIGHT_EXPORT, SQLITE, Format, format_of
-from hta_graph.trace.nsys.columns import RankOfProcess, read_columns, read_ranks
-from hta_graph.trace.nsys.rows import kineto_text, read_rows
 from hta_graph.trace.recorded import Recorded
+
+if TYPE_CHECKING:
+    from hta_graph.trace.nsys.columns import RankOfProcess
 
 
 class ReadColumns(Protocol):
@@ -24,6 +26,16 @@ class ReadColumns(Protocol):
 
     def __call__(self, path: Location, *, salvage: bool = False) -> list[Recorded]:
         """Return them, lowest first; of a damaged file what can be recovered, if asked."""
+        ...
+
+
+class ReadRows(Protocol):
+    """Reads the rows at some places (ascending) of a file as Kineto has them, and the header."""
+
+    def __call__(
+        self, path: Location, wanted: Ids, *, salvage: bool = False
+    ) -> tuple[dict[int, dict[str, Any]], dict[str, Any]]:
+        """Return them; of a damaged file as columns were recovered, if asked."""
         ...
 
 
@@ -40,12 +52,19 @@ class Reader:
 
     columns: ReadColumns
     ranks: Callable[[Location], list[RankOfProcess]]
-    rows: Callable[[Location, Ids], tuple[dict[int, dict[str, Any]], dict[str, Any]]]
+    rows: ReadRows
     text: Callable[[Location], Iterator[bytes]]
 
 
-READERS: Mapping[str, Reader] = {NSIGHT_EXPORT.name: Reader(read_columns, read_ranks, read_rows, kineto_text)}
-"""By the names of their formats."""
+def _nsys_reader() -> Reader:
+    from hta_graph.trace.nsys.columns import read_columns, read_ranks
+    from hta_graph.trace.nsys.rows import kineto_text, read_rows
+
+    return Reader(read_columns, read_ranks, read_rows, kineto_text)
+
+
+READERS: Mapping[str, Callable[[], Reader]] = {NSIGHT_EXPORT.name: _nsys_reader}
+"""By the names of their formats; a format's room is imported when the first file of it is read."""
 
 
 def reader_of(path: Location) -> Reader | None:
@@ -63,9 +82,10 @@ def is_database(path: Location) -> bool:
 
 
 def _begin_of(path: Location) -> bytes:
-    if is_remote(path):
-        return b""
     try:
+        # Of a stream the beginning could not be read again.
+        if is_remote(path) or not path.is_file():
+            return b""
         with path.open("rb") as file:
             return file.read(HEAD_BYTES)
     except (OSError, ValueError):  # a name with a null character is a ValueError
@@ -78,7 +98,9 @@ def database_reader(path: Location, begin: bytes) -> Reader:
     Raises:
         TraceError: none is known.
     """
+    if is_remote(path) or not path.is_file():
+        raise TraceError(path, "is an SQLite database, which needs a local file", "copy it to one")
     known: Format | None = format_of(path, begin)
     if known is None or known.name not in READERS:
         raise (known or NSIGHT_EXPORT).refusal(path)
-    return READERS[known.name]
+    return READERS[known.name]()

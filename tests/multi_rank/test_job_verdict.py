@@ -201,7 +201,7 @@ def test_a_step_that_is_delayed_by_the_same_is_named_though_another_rank_delays_
         ("experts", "gloo", 6),
         ("rooted", "nccl", 3),
         ("rooted", "gloo", 7),
-        # A stage computes as much as the other one, but while a receive that was asked for ahead waits.
+        # One stage always computes while its receive waits, the other one, which computes as much, does not.
         ("pipeline", "nccl", 20),
         ("buffered", "nccl", 21),
     ],

@@ -6,6 +6,7 @@ The inputs stand for kinds of recorders: AMD's two profilers, late ends of an MI
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import orjson
@@ -245,3 +246,51 @@ def test_a_saved_graph_keeps_the_note(tmp_path: Path) -> None:
     graph = hg.build_graph(read(trace, tmp_path))
     hg.save_graph(graph, tmp_path / "saved")
     assert hg.load_graph(tmp_path / "saved").trace.notes == graph.trace.notes
+
+
+# -- streams that stand for several queues, and short ones ------------------------------------------------------------
+
+
+def two_queues(seed: int, count: int = 30) -> TraceBuilder:
+    """Show two queues that run at once as one stream."""
+    random, trace, free = Random(seed), TraceBuilder(), [0.0, 0.0]
+    for number in range(count):
+        queue, name = random.randrange(2), random.randrange(3)
+        start = max(free[queue], min(free)) + random.uniform(1, 10)
+        free[queue] = start + 30 * (1 + name) * random.lognormvariate(0, 0.2)
+        trace.kernel(f"kernel_{name}", start, free[queue], number + 1)
+    return trace
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_queues_that_run_at_once_keep_their_ends(tmp_path: Path, seed: int) -> None:
+    assert read(two_queues(seed), tmp_path).diagnostics["late_ends"] == 0
+
+
+def in_a_row(*late: tuple[int, float]) -> TraceBuilder:
+    """Make twelve kernels of 100 µs and three names, some of which end late by so much."""
+    trace, put_off = TraceBuilder(), dict(late)
+    for number in range(12):
+        trace.launch(
+            f"kernel_{number % 3}", (number, number + 0.5),
+            (100 + 110 * number, 200 + 110 * number + put_off.get(number, 0)), number + 1,
+        )  # fmt: skip
+    return trace
+
+
+def test_two_ends_of_a_short_stream_may_be_late(tmp_path: Path) -> None:
+    found = read(in_a_row((1, 800), (5, 600)), tmp_path)
+    assert found.diagnostics["late_ends"] == 2
+    length = (found.events.end - found.events.start)[found.is_gpu]
+    assert set(length.tolist()) == {100_000}
+
+
+def test_three_ends_of_a_short_stream_are_not_told_from_queues(tmp_path: Path) -> None:
+    assert read(in_a_row((1, 800), (4, 700), (8, 600)), tmp_path).diagnostics["late_ends"] == 0
+
+
+def test_a_last_end_that_nothing_follows_is_named_and_stays(tmp_path: Path) -> None:
+    found = read(in_a_row((11, 1_000_000)), tmp_path)
+    assert found.diagnostics["late_ends"] == 0
+    assert any("so its end may be stamped late" in line for line in found.repairs)
+    assert not read(in_a_row((11, 1_000)), tmp_path).repairs

@@ -121,12 +121,16 @@ def test_steps_that_differ_are_said_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("noise", ["quiet", deep("noisy"), deep("starved")])
 def test_a_job_without_its_fault_takes_what_is_predicted_or_that_is_doubted(tmp_path: Path, noise: str) -> None:
-    """Of 252 jobs that were not used here 2.8% (median), with 6 misses of which 5 were announced."""
+    """Off by 3.2% (median of 252 jobs that are not used here); of 10 misses, all of starved jobs, 5 were announced.
+
+    The interval leaves out 10%, so where steps differ by a factor of two that many misses may be silent.
+    """
     schedules = ["ddp"] if noise == "quiet" else SCHEDULES
     seeds = range(1_000, 1_000 + (1 if noise == "quiet" else cases(20)))
     found = [simulated_rerun(tmp_path, schedule, noise, seed) for schedule in schedules for seed in seeds]
-    assert median(one.error for one in found) <= {"quiet": 0.03, "noisy": 0.05, "starved": 0.1}[noise]
+    # Of 84 starved jobs 8.3%; of the 14 of a short run, more or less.
+    assert median(one.error for one in found) <= {"quiet": 0.03, "noisy": 0.05, "starved": 0.15}[noise]
     silent = [one for one in found if one.error > MISS and one.reason is None]
-    assert len(silent) <= 0.05 * len(found)
+    assert len(silent) <= {"quiet": 0, "noisy": 0, "starved": 0.1}[noise] * len(found)
     if noise != "starved":
         assert sum(one.reason is not None for one in found) <= 0.1 * len(found)

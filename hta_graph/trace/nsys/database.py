@@ -1,7 +1,7 @@
-"""A database that a profiler exported, opened so that nothing inside it runs and nothing beside it is written.
+"""A database that a profiler exported, opened so that nothing inside it runs and no other file is written.
 
 Only stored columns of ordinary tables are read: a view or a generated column of that name would be a program of the
-file's. It is opened as immutable, so that neither locks nor files beside it are made.
+file's. It is opened as immutable, so that neither locks nor other files are made.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EXPORT_AGAIN = "export it again: nsys export --type sqlite"
 CHECKPOINT = "end the program that writes it, then run: sqlite3 FILE 'PRAGMA wal_checkpoint'"
 
 
-BESIDE = (("-wal", "has rows that are only in the file beside it"), ("-journal", "is being written"))
+BESIDE = (("-wal", "has rows that are only in the file next to it"), ("-journal", "is being written"))
 
 
 def _allow_reading(action: int, *_: str | None) -> int:
@@ -82,7 +82,7 @@ class Database:
     def _check_files_beside(path: Path) -> None:
         """Refuse a database of which a part is in another file."""
         for ending, cause in (
-            ("-wal", "has rows that are only in the file beside it"),
+            ("-wal", "has rows that are only in the file next to it"),
             ("-journal", "is being written"),
         ):
             beside = path.with_name(path.name + ending)
@@ -159,6 +159,17 @@ class Database:
         listed = ", ".join(self.column(table, name, -1) for name in names)
         condition = where and f"WHERE {where}"
         return self.rows(f'SELECT {listed} FROM "{table}" {condition} LIMIT {MOST_ROWS}')  # noqa: S608
+
+    def distinct(self, table: str, *names: str) -> list[tuple[int, ...]]:
+        """Return the different values of columns of a table of events as integers, -1 where they are absent.
+
+        Raises:
+            TraceError: the file is damaged.
+        """
+        if not self.has(table, "start"):
+            return []
+        listed = ", ".join(self.column(table, name, -1) for name in names)
+        return self.rows(f'SELECT DISTINCT {listed} FROM "{table}" LIMIT {MOST_ROWS}')  # noqa: S608
 
     def column(self, table: str, names: str, default: int) -> str:
         """Return the expression of a table's column as an integer."""

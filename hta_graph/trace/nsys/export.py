@@ -24,6 +24,7 @@ from hta_graph.trace.nsys.sources import (
     CALLS,
     EVENTS,
     GPU_TABLES,
+    GRAPHS,
     KERNELS,
     MARK,
     NO_ID,
@@ -90,23 +91,33 @@ class Export:
         """Return the device of each context of each process, by its work: records of synchronization name another."""
         found: dict[int, dict[int, int]] = defaultdict(dict)
         for table in GPU_TABLES:
-            if self.database.has(table, "start"):
-                columns = [self.database.column(table, name, -1) for name in ("globalPid", "contextId", "deviceId")]
-                query = f'SELECT {", ".join(columns)} FROM "{table}" GROUP BY 1, 2, 3 LIMIT 100000'  # noqa: S608
-                for process, context, device in self.database.rows(query):
-                    found[process >> THREAD_BITS].setdefault(context, device)
+            for process, context, device in self.database.distinct(table, "globalPid", "contextId", "deviceId"):
+                found[process >> THREAD_BITS].setdefault(context, device)
         return found
 
     def _find_processes(self) -> list[RankProcess]:
-        devices = {key: tuple(sorted(set(contexts.values()))) for key, contexts in self._contexts.items()}
+        devices = {key: tuple(sorted(set(contexts.values()))) for key, contexts in self._contexts.items() if key >= 0}
+        # Who only sets memory, such as a server's front end, is no rank beside those who compute.
+        working = {
+            row[0] >> THREAD_BITS for table in (KERNELS, GRAPHS) for row in self.database.distinct(table, "globalPid")
+        }
+        devices = {key: own for key, own in devices.items() if key in working} or devices
         for table in (CALLS, RANGES):
-            if not devices and self.database.has(table, "start", "globalTid"):
-                rows = self.database.rows(f'SELECT DISTINCT "globalTid" >> {THREAD_BITS} FROM "{table}" LIMIT 10000')  # noqa: S608
-                devices = {int(key): () for (key,) in rows if key is not None}
-        ordered = sorted(devices, key=lambda key: (devices[key], key))
+            if not devices:
+                threads = self.database.distinct(table, "globalTid")
+                devices = {thread >> THREAD_BITS: () for (thread,) in threads if thread >= 0}
+        gpus = self._gpu_numbers()
+        ordered = sorted(
+            devices, key=lambda key: ([gpus.get((key & PROCESS_MASK, at), at) for at in devices[key]], key)
+        )
         ranks: list[int | None] = list(self._numbers_of(ordered))
         found = [RankProcess(key, rank, devices[key]) for rank, key in zip(ranks, ordered, strict=True)]
         return sorted(found, key=lambda process: process.rank or 0)
+
+    def _gpu_numbers(self) -> dict[tuple[int, int], int]:
+        """Return the GPU behind each device of a process: a process may be shown one alone, which is its device 0."""
+        listed = self.database.integers("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
+        return {(process, device): gpu for process, device, gpu in listed if gpu >= 0}
 
     def _numbers_of(self, processes: Sequence[int]) -> Iterable[int | None]:
         """Return the ranks of processes: as MPI numbers them, else by the environment, else by their order."""
@@ -199,7 +210,7 @@ class Export:
         return f"Nsight Systems {version}".rstrip() + (f" (schema {schema})" if schema else "")
 
     def header(self, process: RankProcess | None = None) -> dict[str, Any]:
-        """Return what Kineto's traces have beside their rows, of one rank or of all."""
+        """Return what Kineto's traces have in addition to their rows, for one rank or for all."""
         several = len(self.processes) > 1
         one = process or (None if several else self.processes[0])
         rank = None if one is None else one.rank

@@ -1,4 +1,4 @@
-"""An export → rows as Kineto writes them, with their arguments: what Perfetto opens, and what is asked for later."""
+"""An export → rows as Kineto writes them, with arguments: what Perfetto opens, and where arguments are looked up."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _categories(batch: Batch) -> list[str]:
 
 
 class _Writer:
-    """Makes rows of batches; in an export of several ranks each process is named with its rank."""
+    """Makes rows of batches; in an export with multiple ranks each process is named with its rank."""
 
     def __init__(self, export: Export) -> None:
         several = len(export.processes) > 1
@@ -142,11 +142,11 @@ class _Writer:
     def metadata(self) -> Iterator[Row]:
         """Yield what processes and threads are called."""
         for process in self._export.processes:
-            pid = self._pid(process.key, process.pid)
-            yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": f"process {process.pid}"}}
-            for device in process.devices:
-                own = {"ph": "M", "pid": self._pid(process.key, device), "tid": 0}
-                yield {**own, "name": "process_name", "args": {"name": f"GPU {device}"}}
+            whose = f"rank {process.rank}: " if self._suffix[process.key] else ""
+            names = [(process.pid, f"process {process.pid}"), *((at, f"GPU {at}") for at in process.devices)]
+            for number, name in names:
+                place = {"pid": self._pid(process.key, number), "tid": 0}
+                yield {"ph": "M", "name": "process_name", **place, "args": {"name": f"{whose}{name}"}}
         for thread, name in self._export.thread_names():
             key = thread >> THREAD_BITS
             if key in self._suffix and name:
@@ -154,14 +154,13 @@ class _Writer:
                 yield {"ph": "M", "name": "thread_name", **place, "args": {"name": name}}
 
 
-def read_rows(path: Location, wanted: Ids) -> tuple[dict[int, Row], dict[str, Any]]:
+def read_rows(path: Location, wanted: Ids, *, salvage: bool = False) -> tuple[dict[int, Row], dict[str, Any]]:
     """Return the rows at some places (ascending) of an export, and its header.
 
     Raises:
         TraceError: the file is damaged.
     """
-    # What could be read before can be read again, also of a damaged file.
-    with Database(path, salvage=True) as database:
+    with Database(path, salvage=salvage) as database:
         export = Export(database)
         writer, first = _Writer(export), 0
         found: dict[int, Row] = {}
@@ -172,11 +171,13 @@ def read_rows(path: Location, wanted: Ids) -> tuple[dict[int, Row], dict[str, An
                 chosen[here - first] = True
                 found.update(zip(here.tolist(), writer.rows(batch.take(chosen)), strict=True))
             first += len(batch)
+            if not len(wanted) or first > wanted[-1]:
+                break
         return found, export.header()
 
 
 def kineto_text(path: Location) -> Iterator[bytes]:
-    """Yield an export as the text of a Kineto trace, in pieces: of several ranks as tools that merge ranks write it.
+    """Yield an export as the text of a Kineto trace, in pieces: with multiple ranks as tools that merge ranks write it.
 
     Raises:
         TraceError: the file is damaged.

@@ -217,7 +217,7 @@ def _state_names(_: Database, numbers: dict[str, Ints], __: Mapping[str, list[An
 
 
 LONGEST_SAMPLE = 2
-"""A sample stands for the time up to the next one of its thread, at most so many times the usual one."""
+"""A sample stands for the time up to the next one of its thread, at most this many times the usual one."""
 
 
 def _sample_names(database: Database, numbers: dict[str, Ints], _: Mapping[str, list[Any]]) -> list[str]:

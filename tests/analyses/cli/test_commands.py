@@ -30,7 +30,7 @@ from tests.support.two_rank_job import small_job
 
 EVENT_KINDS = {
     "cpu_op", "annotation", "python_function", "runtime", "kernel", "memcpy", "memset", "gpu_annotation",
-    "sync_record", "memory", "overhead", "other",
+    "sync_record", "memory", "overhead", "other", "os_call",
 }  # fmt: skip
 SEGMENT_KEYS = {
     "start_ns", "end_ns", "edge", "evidence", "bound_by", "event_index", "name", "lane", "carried_over", "rank",

@@ -625,3 +625,16 @@ def test_what_happens_once_is_said_first(tmp_path: Path) -> None:
     lines = [str(line) for line in what_if_lines(what_if(trace.graph(tmp_path), hg.whole()))]
     assert "one-time start-up takes 59.0 ms" in lines[0]
     assert lines[0].endswith("; record later to see what else can be saved")
+
+
+def test_the_frame_of_the_whole_program_is_no_headline(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.frame("train.py(1): main", 0, 1_000)
+    for number in range(10):
+        at = 100.0 * number
+        trace.frame("train.py(9): prepare" if number < 6 else "train.py(20): log", at, at + 95)
+        trace.op("aten::mm", at + 10, at + 30)
+        trace.launch("gemm", (at + 20, at + 24), (at + 26, at + 36), number + 1)
+    lines = [str(line) for line in what_if_lines(what_if(trace.graph(tmp_path), hg.whole()))]
+    assert "train.py(1): main" in "".join(lines[1:])
+    assert "main" not in lines[0]

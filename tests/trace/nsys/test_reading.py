@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -28,7 +31,7 @@ def program(schema: str = "3.25") -> NsysBuilder:
     made.launch("void gemm<(int)3>(float *)", (10 * US, 15 * US), (20 * US, 90 * US), 1)
     made.launch("copy", (20 * US, 25 * US), (90 * US, 100 * US), 2)
     made.call("cudaStreamSynchronize_v3020", 50 * US, 105 * US, 3)
-    made.sync(STREAM_SYNC, 50 * US, 101 * US, 3)
+    made.sync(STREAM_SYNC, 50 * US, 101 * US, 3, stream=7)
     return made
 
 
@@ -165,6 +168,34 @@ def test_mpi_says_which_rank_a_process_is(tmp_path: Path) -> None:
     assert [trace.settings["process"] for trace in traces] == ["145", "144"]
 
 
+def test_processes_that_see_one_gpu_each_are_ordered_by_it(tmp_path: Path) -> None:
+    made = NsysBuilder()
+    for at in range(2):
+        made.use(pid=144 + at, tid=144 + at, device=0, context=1)
+        made.launch("work", (10 * US, 15 * US), (20 * US, 90 * US), 1)
+        made.row("TARGET_INFO_CUDA_DEVICE", gpuId=1 - at, cudaId=0, pid=144 + at, numMultiprocessors=132)
+    traces = list(hg.read_traces(made.write(tmp_path / "a.sqlite")))
+    assert [trace.settings["process"] for trace in traces] == ["145", "144"]
+
+
+def test_a_process_without_kernels_is_no_rank(tmp_path: Path) -> None:
+    made = program()
+    made.use(pid=99, tid=99, device=0, context=3)
+    made.call("cudaMemsetAsync_v3020", 1 * US, 2 * US, 1)
+    made.memset(3 * US, 4 * US, 1)
+    assert trace_of(made, tmp_path).events.correlation.max() == 3
+
+
+def test_rows_that_name_no_process_are_those_of_the_only_one(tmp_path: Path) -> None:
+    made = program()
+    for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"):
+        for row in made.rows[table]:
+            row["globalPid"] = None
+    graph = hg.build_graph(trace_of(made, tmp_path))
+    assert sum(graph.edge_counts()["launch"].values()) == 2
+    assert graph.edge_counts()["stream_sync"] == {"recorded": 1, "inferred": 0}
+
+
 def two_processes() -> NsysBuilder:
     made = NsysBuilder()
     for at in range(2):
@@ -260,7 +291,7 @@ def test_a_file_with_rows_in_a_log_is_refused(capsys: pytest.CaptureFixture[str]
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("INSERT INTO StringIds VALUES (99999, 'x')")
     database.commit()
-    assert "has rows that are only in the file beside it (a.sqlite-wal)" in one_error(capsys, tmp_path, "info", path)
+    assert "has rows that are only in the file next to it (a.sqlite-wal)" in one_error(capsys, tmp_path, "info", path)
     database.close()
     assert len(hg.read_trace(path).events) > 0
 
@@ -319,6 +350,33 @@ def test_a_packed_export_is_named(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(program().write(tmp_path / "a.sqlite").read_bytes()))
     with pytest.raises(TraceError, match="is an SQLite database that is packed; unpack it"):
         hg.read_trace(path)
+
+
+def test_an_export_in_a_stream_is_named(tmp_path: Path) -> None:
+    content = program().write(tmp_path / "a.sqlite").read_bytes()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=_write_to, args=(pipe, content))
+    writer.start()
+    with pytest.raises(TraceError, match="is an SQLite database, which needs a local file; copy it to one"):
+        hg.read_trace(pipe)
+    writer.join()
+
+
+def test_a_trace_in_a_stream_is_read(tmp_path: Path) -> None:
+    """Looking at how a file begins takes nothing from a stream."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]}'
+    writer = Thread(target=_write_to, args=(pipe, text))
+    writer.start()
+    assert len(hg.read_trace(pipe).events) == 1
+    writer.join()
+
+
+def _write_to(pipe: Path, content: bytes) -> None:
+    with suppress(BrokenPipeError):
+        pipe.write_bytes(content)
 
 
 def test_texts_that_are_no_utf_8_are_read(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tests.support.kineto_as_nsys import as_recorded_by_nsys, can_be_exported, p
 from tests.support.made_nsys import NsysBuilder
 from tests.support.shared_traces import shared_traces
 from tests.support.trace_builder import TraceBuilder
+from tests.trace.nsys.test_bad_exports import program as full_program
 
 SAMPLE = Path(analyses.__file__).parent / "sample" / "sample_trace.json.gz"
 
@@ -74,10 +75,15 @@ def test_the_sample_has_one_path_whichever_profiler_recorded_it(tmp_path: Path) 
     assert path_of(hg.build_graph(as_recorded_by_nsys(trace))) == path_of(hg.build_graph(found))
 
 
-def test_an_export_written_as_kineto_is_an_equal_graph(tmp_path: Path) -> None:
-    found = hg.read_trace(write_as_nsys(trace_of(tmp_path), tmp_path / "trace.sqlite"))
-    graph = hg.build_graph(found)
-    assert not list(differences_but_places(graph, rewritten(graph, tmp_path)))
+@pytest.mark.parametrize("schema", ["3.25", "3.11", "2.7"])
+def test_an_export_written_as_kineto_is_an_equal_graph(tmp_path: Path, schema: str) -> None:
+    recorded = write_as_nsys(trace_of(tmp_path), tmp_path / "trace.sqlite", schema=schema)
+    all_tables = full_program(schema=schema).write(tmp_path / "all.sqlite")
+    for path in (recorded, all_tables):
+        graph = hg.build_graph(hg.read_trace(path))
+        again = rewritten(graph, tmp_path)
+        assert not list(differences_but_places(graph, again))
+        assert again.trace.settings["recorder"] == graph.trace.settings["recorder"]
 
 
 def two_processes() -> NsysBuilder:

@@ -125,6 +125,7 @@ def _of(path: hg.CriticalPath, bound_by: str) -> int:
     return int(path.summary()[bound_by].iloc[0])
 
 
+@pytest.mark.slow
 def test_paths_are_those_of_the_same_job_as_kineto_traces() -> None:
     """Nsight's table of overheads, and which ranges are annotations, is all that differs."""
     for rank, graph in ranks(KINETO).items():
@@ -137,6 +138,7 @@ def test_paths_are_those_of_the_same_job_as_kineto_traces() -> None:
         assert on_host[0] == on_host[1]
 
 
+@pytest.mark.slow
 def test_collectives_of_both_ranks_are_matched() -> None:
     matched = hg.read_job(EXPORT).collectives
     assert matched["number"].nunique() == 33
