@@ -29,6 +29,12 @@ def add_alias(parser: argparse.ArgumentParser, action: argparse.Action, *names: 
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add the traces to read, and what names their kernels."""
+    add_traces(parser)
+    add_capture(parser)
+
+
+def add_traces(parser: argparse.ArgumentParser) -> None:
     """Add the traces to read."""
     parser.add_argument(
         "inputs",
@@ -45,6 +51,18 @@ def add_salvage(parser: argparse.ArgumentParser) -> None:
     """Add whether damaged files are read as far as possible."""
     heading(parser, READING).add_argument(
         "--salvage", action="store_true", help="recover complete events from a damaged file"
+    )
+
+
+def add_capture(parser: argparse.ArgumentParser) -> None:
+    """Add the recordings that name the kernels of CUDA graphs."""
+    heading(parser, READING).add_argument(
+        "--capture",
+        type=InputTraces,
+        nargs="+",
+        default=(),
+        metavar="CAPTURE_TRACE",
+        help="recording of the capture of CUDA or HIP graphs; names the kernels of their replays",
     )
 
 

@@ -58,6 +58,7 @@ def read_job(
     summaries: bool = False,
     cache: str | Path | None = None,
     step_patterns: Sequence[str] = (),
+    captures: Sequence[str | Location] = (),
 ) -> JobGraph:
     """Read the traces of all ranks and join them into a job; arguments and errors are those of :func:`read_graphs`.
 
@@ -83,6 +84,7 @@ def read_job(
         progress=progress,
         cluster=cluster,
         step_patterns=step_patterns,
+        captures=captures,
     )
     listed = [inputs] if isinstance(inputs, (str, Path, RemotePath)) else inputs
     dumps = find_flight_dumps(listed) if flight is None else flight
