@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,6 +23,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
 from hta_graph.storage.location import Location, expand_file_lists
+from hta_graph.trace.engine_steps import read_step_name
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.header import has_captures, peek_header
 from hta_graph.trace.json_reader import Header
@@ -40,14 +41,6 @@ RECORD_START = Remedy(
 
 CAPTURE_SIZE = re.compile(r"capture_(?:graph_bs_)?(\d+)(?:_[A-Z]+)?$")
 """Annotations around a capture that say the padded number of tokens: vLLM, SGLang, ATOM (2026)."""
-
-STEP_TOKENS = re.compile(
-    r"execute_context_\d+\((?P<context>\d+)\)_generation_\d+\((?P<generation>\d+)\)"
-    r"|execute_(?P<all>\d+)_context_"
-    r"|step\[\w+ bs=(?P<batch>\d+)(?: toks=(?P<toks>\d+))?"
-    r"|(?:prefill|decode)\[bs=\d+(?:/(?P<padded>\d+))? tok=(?P<tok>\d+)"
-)
-"""Annotations of an engine's step that say its tokens: vLLM, SGLang, ATOM (2026)."""
 
 
 @dataclass(frozen=True)
@@ -165,27 +158,28 @@ def _activity_name(graph: DependencyGraph, row: int) -> str:
 
 def _sizes(graph: DependencyGraph, begins: Sequence[int]) -> list[int]:
     """Return the number of tokens that each capture is for, by the annotation around it; -1 where none says it."""
-    return [int(match[1]) if match else -1 for match in _annotation_matches(graph, begins, CAPTURE_SIZE)]
+    return _numbers_around(graph, begins, _captured_tokens)
 
 
-def _annotation_matches(
-    graph: DependencyGraph, rows: Iterable[int], pattern: re.Pattern[str]
-) -> list[re.Match[str] | None]:
-    """Match the innermost annotation that a pattern fits around each CPU row."""
+def _numbers_around(graph: DependencyGraph, rows: Iterable[int], read: Callable[[str], int]) -> list[int]:
+    """Read a number from the innermost annotation that says one (not negative) around each CPU row; else -1."""
     listed = np.array([*rows], np.int32)
-    fits = np.array([pattern.match(name) is not None for name in graph.names] or [False])[graph.event_table.name]
+    said = np.array([read(name) for name in graph.names] or [-1], np.int64)[graph.event_table.name]
     innermost = graph.enclosing(listed, EventKind.ANNOTATION)
-    found = nearest_around(graph.nesting(EventKind.ANNOTATION).parent, innermost, fits)
-    return [pattern.match(graph.name_of(row)) if row >= 0 else None for row in found.tolist()]
+    found = nearest_around(graph.nesting(EventKind.ANNOTATION).parent, innermost, said >= 0)
+    numbers: list[int] = take_or(said, found).tolist()
+    return numbers
 
 
-def _tokens(match: re.Match[str] | None) -> int:
-    """Return the tokens of a step by its annotation; -1 where it does not say them."""
-    if match is None:
-        return -1
-    if match["context"] is not None:
-        return int(match["context"]) + int(match["generation"])
-    return int(next(filter(None, (match[key] for key in ("all", "toks", "batch", "padded", "tok"))), -1))
+def _captured_tokens(name: str) -> int:
+    match = CAPTURE_SIZE.match(name)
+    return int(match[1]) if match else -1
+
+
+def _step_tokens(name: str) -> int:
+    """Return the tokens that a step is padded to, or else has; -1 where its name says none."""
+    step = read_step_name(name)
+    return next(filter(None, (step.padded_requests, step.tokens, step.requests)), -1) if step else -1
 
 
 @dataclass(frozen=True)
@@ -249,7 +243,7 @@ def named_kernels(graph: DependencyGraph, captures: Sequence[Capture]) -> GraphK
     launch = np.full(size, -1, np.int32)
     found = GraphKernels(size, launch, tuple(one.graph for one in captures))
     replays = replayed_rows(graph)
-    tokens = [_tokens(match) for match in _annotation_matches(graph, replays, STEP_TOKENS)]
+    tokens = _numbers_around(graph, replays, _step_tokens)
     known = _Windows(graph, captures)
     fitting = [known.fitting(rows) for rows in replays.values()]
     chosen = _in_order_of_capture(fitting, tokens, known)
