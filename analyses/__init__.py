@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         overlap,
         queue_length,
         roofline,
+        serving,
         stragglers,
         temporal_breakdown,
     )
@@ -80,6 +81,7 @@ _QUESTIONS = {
         "overlap",
         "queue_length",
         "roofline",
+        "serving",
         "stragglers",
         "temporal_breakdown",
     ),
@@ -171,6 +173,7 @@ __all__ = [
     "queue_length",
     "roofline",
     "run_diff",
+    "serving",
     "stragglers",
     "temporal_breakdown",
     "timeline_page",

@@ -28,6 +28,7 @@ MODULES = (
     "analyses.questions.operator_kernels",
     "analyses.questions.roofline",
     "analyses.questions.kernel_sequences",
+    "analyses.questions.serving",
     "analyses.questions.annotation_times",
     "analyses.questions.attribution",
     "analyses.questions.hardware_counters",

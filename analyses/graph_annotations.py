@@ -7,6 +7,7 @@ trace's rows: ``module_fqn`` (``layers.0.attention``), and a ``name``, which its
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from hta_graph.trace.event_args import read_event_args
 
 ANNOTATED = (b'"module_fqn"', b'"graph node id"')
 """A trace without one of these has no annotated kernels, and is not decoded again."""
+NODE = "graph node id"
 NAMES = ("name", "annotation", "str")
 KEYS = {"module": ("module_fqn", *NAMES), "annotation": (*NAMES, "module_fqn")}
 
@@ -49,17 +51,34 @@ def _recorded(graph: DependencyGraph) -> dict[str, RecordedOwners]:
     # A job's graph, and one that was made from a table, has no file of its own.
     if not len(rows) or not graph.path.is_file() or not any(key in read_bytes(graph.path).data for key in ANNOTATED):
         return dict.fromkeys(KEYS, nothing)
-    said = read_event_args(graph.trace, KEYS["module"], rows).arguments
+    said = read_event_args(graph.trace, (*KEYS["module"], NODE), rows).arguments
+    nodes = [node if isinstance(node, int) else 0 for node in said[NODE].tolist()]
     found = {}
     for kind, keys in KEYS.items():
         by_key = zip(*(said[key].tolist() for key in keys), strict=True)
-        texts = [next(filter(None, map(_text, values)), "") for values in by_key]
+        texts = _of_same_node([next(filter(None, map(_text, values)), "") for values in by_key], nodes)
         known = sorted({text for text in texts if text})
         number = {text: code for code, text in enumerate(known)}
         code = np.full(len(graph.event_table), -1, np.int32)
         code[rows] = [number.get(text, -1) for text in texts]
         found[kind] = RecordedOwners(freeze(code), tuple(known))
     return found
+
+
+def _of_same_node(texts: Sequence[str], nodes: Sequence[int]) -> list[str]:
+    """Give rows without a text that of their node in other replays, where there all say the same.
+
+    A node has one id in every replay of a graph; 0 is none.
+
+    >>> _of_same_node(["a", "", "b", "", "c", ""], [7, 7, 8, 0, 8, 8])
+    ['a', 'a', 'b', '', 'c', '']
+    """
+    known: dict[int, set[str]] = {}
+    for text, node in zip(texts, nodes, strict=True):
+        if text and node:
+            known.setdefault(node, set()).add(text)
+    sure = {node: found.pop() for node, found in known.items() if len(found) == 1}
+    return [text or sure.get(node, "") for text, node in zip(texts, nodes, strict=True)]
 
 
 def _nothing(graph: DependencyGraph) -> Ids:

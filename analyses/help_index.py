@@ -120,6 +120,13 @@ INDEX: tuple[IndexEntry, ...] = (
         module='analyses.questions.kernel_sequences',
     ),
     IndexEntry(
+        name='serving',
+        help='Steps of an inference engine: phases, what bounds them, and why the GPU is idle between them.',
+        more='Steps are the annotations of vLLM, SGLang, TensorRT-LLM, ATOM and xDiT, or those that --step-pattern names.',
+        examples=('serving trace.json.gz', 'serving job --csv steps.csv'),
+        module='analyses.questions.serving',
+    ),
+    IndexEntry(
         name='annotations',
         help='CPU time and launched GPU work of each annotation.',
         more='Annotations are record_function ranges and profiler steps.',

@@ -223,7 +223,7 @@ def _launched_inside(order: _WorkInOrder, found: Window) -> Ints:
     """Return the places of what a step or annotation launched; of explicit times of what starts in the window."""
     if not found.is_named:
         return np.sort(order.by_start[slice(*np.searchsorted(order.start, (found.start_ns, found.end_ns)))])
-    return np.sort(order.by_call[slice(*np.searchsorted(order.called, found.cpu_span))])
+    return np.sort(order.by_call[slice(*np.searchsorted(order.called, found.launch_span))])
 
 
 def per_step(rank: int, graph: DependencyGraph, *, cpu_window: bool = False, gpu_window: bool = False) -> list[Scope]:

@@ -12,6 +12,7 @@ import pandas as pd
 from analyses.column_types import SHARED, Column
 from analyses.scope import Scope
 from hta_graph.arrays import take_or
+from hta_graph.attribution.graph_kernels import row_names
 from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
@@ -75,14 +76,21 @@ def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFram
 
 
 def event_names(graph: DependencyGraph, rows: Ids | Ints) -> Objects:
-    """Return the names of events (canonical rows); None for row -1."""
-    return texts_of_codes(graph.names, take_or(graph.event_table.name, rows))
+    """Return the names of events (canonical rows, or rows of captures); None for row -1."""
+    # Captures are read only where one of their rows is asked for.
+    has_captured = len(rows) > 0 and rows.max() >= len(graph.event_table)
+    codes, names = row_names(graph) if has_captured else (graph.event_table.name, graph.names)
+    return texts_of_codes(names, take_or(codes, rows))
 
 
 def event_indices(graph: DependencyGraph, rows: Ids | Ints) -> Any:
-    """Return the places of events (canonical rows) in the file, as pandas' integers: row -1 is missing."""
-    found = pd.array(take_or(graph.event_table.index, rows), "Int64")
-    found[rows < 0] = pd.NA
+    """Return the places of events (canonical rows) in the file, as pandas' integers.
+
+    Those of row -1, and of rows of a capture's file, are missing.
+    """
+    in_file = (rows >= 0) & (rows < len(graph.event_table))
+    found = pd.array(take_or(graph.event_table.index, np.where(in_file, rows, -1)), "Int64")
+    found[~in_file] = pd.NA
     return found
 
 

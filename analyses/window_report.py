@@ -16,14 +16,17 @@ import numpy as np
 from analyses.display.dataframe_text import RANKS_LISTED, more_ranks
 from analyses.display.labels import short_labels
 from analyses.display.screen_columns import LATENCY
-from analyses.display.sentence_format import and_more
+from analyses.display.sentence_format import and_more, headline_name
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
+from analyses.messages import engine_steps as engine_messages
 from analyses.messages import window as messages
 from hta_graph.arrays import distinct, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import BoundBy, EdgeKind, EventKind, Rule
 from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
 from hta_graph.paths.rank_crossings import crossings, held_up_by
 from hta_graph.paths.step_table import StepRow, kinds_of_unlike_length, notable_steps, step_rows
 from hta_graph.paths.windows import Window, step_lengths
@@ -86,6 +89,8 @@ def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
         return [messages.part_of_trace(label, length, is_whole=window.label == "whole trace", has_gpu=has_gpu)]
     is_first = is_first_step(window, graph)
     if window.step is not None and window.form == "gpu" and (len(graph.rank_graphs) > 1 or is_first):
+        if is_first and _engine_row(window, graph) is not None and len(graph.rank_graphs) == 1:
+            return [engine_messages.first_iteration(label, length)]
         return [messages.job_iteration(label, length, is_first=is_first)]
     if not has_gpu:
         return [f"{label}: {on_cpu}; {messages.NO_GPU}"]
@@ -101,8 +106,75 @@ def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
     )
 
 
+def engine_rows(graph: DependencyGraph) -> Sequence[EngineStepRow]:
+    """Return the steps of an inference engine, of a job those of its first rank with all rows; none of other traces."""
+    known = (part.graph for part in graph.rank_graphs if part.graph.attached(RankSummary) is None)
+    rank = next(known, None)
+    return () if rank is None else engine_step_table(rank)
+
+
+def _engine_row(window: Window, graph: DependencyGraph) -> EngineStepRow | None:
+    if window.step is None or window.form == "cpu":
+        return None
+    return next((row for row in engine_rows(graph) if row.number == window.step), None)
+
+
+def headline_subject(window: Window, graph: DependencyGraph) -> str:
+    """Name a window in front of a colon; of an engine's steps phase, count and batch."""
+    row = _engine_row(window, graph)
+    if row is None:
+        return headline_name(window)
+    if not window.is_default:
+        return engine_messages.one(row.label, _sizes([row]))
+    alike = _of_phase(row, graph)
+    return engine_messages.several(len(alike), row.phase, _sizes(alike), [one.graph_launches for one in alike])
+
+
+def _of_phase(row: EngineStepRow, graph: DependencyGraph) -> list[EngineStepRow]:
+    return [one for one in engine_rows(graph) if one.phase == row.phase and (len(one.rows) or one is row)]
+
+
+def _sizes(rows: Sequence[EngineStepRow]) -> str:
+    requests = [row.engine.requests for row in rows if row.engine.requests is not None]
+    tokens = [row.engine.tokens for row in rows if row.engine.tokens is not None]
+    return engine_messages.sizes(requests, tokens, rows[0].engine.image_size)
+
+
+PHASES_NAMED = 3
+"""How many other phases a headline names, those that take most time first."""
+
+
+def _engine_lengths(row: EngineStepRow, window: Window, graph: DependencyGraph) -> list[str]:
+    """Name the iteration of an engine's step, what of it the GPU is idle, what the latency waits for, other phases."""
+    is_job = len(graph.rank_graphs) > 1
+    length = window.end_ns - window.start_ns
+    is_median = window.is_default and len(_of_phase(row, graph)) > 1
+    named = [engine_messages.median(length)] if is_median else messages.lengths(None, length, None, None)
+    if not is_job:
+        before_first = max(row.idle_before_ns - row.before_recording_ns, 0)
+        named.append(engine_messages.idle(before_first, row.idle_ns - before_first, length))
+    if row.before_recording_ns and not is_job:
+        named.append(engine_messages.before_recording(row.before_recording_ns))
+    rows = engine_rows(graph)
+    earlier = [one for one in rows if one.number < row.number and len(one.rows)]
+    if earlier and row.waits_ns > ALIKE * row.latency_ns and not is_job:
+        what = engine_messages.one(earlier[-1].label, _sizes([earlier[-1]]))
+        named.append(engine_messages.waits(row.latency_ns, row.waits_ns, what))
+    return ["; ".join(named + (_other_phases(row, rows) if window.is_default else []))]
+
+
+def _other_phases(row: EngineStepRow, rows: Sequence[EngineStepRow]) -> list[str]:
+    counts = Counter(one.phase for one in rows)
+    time = {phase: sum(one.own_ns for one in rows if one.phase == phase) for phase in counts}
+    others = sorted((phase for phase in counts if phase != row.phase), key=lambda phase: -time[phase])
+    total = max(sum(time.values()), 1)
+    return [engine_messages.other_phase(counts[one], one, time[one] / total) for one in others[:PHASES_NAMED]]
+
+
 def headline_lengths(window: Window, graph: DependencyGraph) -> list[str]:
     """Name the lengths of a window as a headline gives them."""
+    if (row := _engine_row(window, graph)) is not None:
+        return _engine_lengths(row, window, graph)
     length, has_gpu = window.end_ns - window.start_ns, bool(graph.is_gpu.any())
     if window.is_named and (window.form == "cpu" or not (has_gpu or len(graph.rank_graphs) > 1)):
         return messages.lengths(None, None, length, None)
@@ -145,8 +217,17 @@ def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRo
     found = step_lengths(graph)
     if not found:
         return [messages.no_steps(*_suggested_annotation(graph))]
+    dropped = graph.trace.calls_without_work
+    notes = [engine_messages.dropped_calls(dropped)] if dropped else []
     if len(found) == 1:
-        return [messages.only_step(window.label)]
+        return [messages.only_step(window.label), *notes]
+    if (row := _engine_row(window, graph)) is not None:
+        alike = _of_phase(row, graph)
+        return [
+            engine_messages.chosen(window.label, len(alike), row.phase, len(found)),
+            *notes,
+            *(_steps_table(steps, graph, window.step, len(found)) if steps else []),
+        ]
     candidates, only_first = sum(one.is_candidate for one in found), all(one.is_candidate for one in found[1:])
     return [
         messages.median_step(window.label, candidates, len(found), only_first=only_first),
@@ -188,6 +269,9 @@ def steps_in_columns(
         # Of right-aligned numbers only the chosen one has a mark.
         "step": [f"{row.step}" + (" *" if row.step == chosen else "  " * (chosen is not None)) for row in steps],
         "rank": list(ranks),
+        "phase": [row.phase or "" for row in steps],
+        "batch": ["-" if row.requests is None else f"{row.requests:,}" for row in steps],
+        "tokens": ["-" if row.tokens is None else f"{row.tokens:,}" for row in steps],
         "iteration": [
             "-" if row.step == _first_step(row.path.graph) else duration_text(row.iteration_ns) for row in steps
         ],
@@ -198,13 +282,20 @@ def steps_in_columns(
         "delayed by": ["" if rank is None else f"rank {rank}" for rank in (delaying_rank(row.path) for row in steps)],
         "outlier": [row.outlier or "" for row in steps],
     }
-    numbers = [*(["rank"] if ranks else []), *lengths, *(["explained"] if coverage else [])]
+    sizes = ["batch", "tokens"] if any(row.phase for row in steps) else []
+    numbers = [
+        *(["rank"] if ranks else []),
+        *(["phase"] if sizes else []),
+        *sizes,
+        *lengths,
+        *(["explained"] if coverage else []),
+    ]
     texts_shown = [
         name for name in ("delayed by", "largest class", "outlier") if name == "largest class" or any(columns[name])
     ]
     header = ["step", *numbers, *texts_shown]
     rows = list(zip(*(columns[name] for name in header), strict=True))
-    texts = [at for at, name in enumerate(header) if name in ("largest class", "outlier")]
+    texts = [at for at, name in enumerate(header) if name in ("phase", "largest class", "outlier")]
     caption = LATENCY if "latency" in header else ""
     return table(rows, header, left=texts, words=texts[1:], caption=caption)
 

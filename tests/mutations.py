@@ -683,6 +683,27 @@ MISTAKES = (
         ("tests/graph/test_vectorized_lookups.py",),
     ),
     Mutation(
+        "other threads of an engine are loops, too",
+        "hta_graph/paths/engine_gaps.py",
+        "(over <= MOST_STEPS_AROUND) & (over < len(starts))",
+        "over >= 0",
+        ("tests/analyses/questions/test_serving.py",),
+    ),
+    Mutation(
+        "of other engine threads the first is named",
+        "hta_graph/paths/engine_gaps.py",
+        "(waits | (owner < 0)) & (covered > most)",
+        "(owner >= 0) & (covered > most)",
+        ("tests/analyses/questions/test_serving.py",),
+    ),
+    Mutation(
+        "launches of a step are under way for ever",
+        "hta_graph/paths/engine_gaps.py",
+        "np.where(returned > gaps.start, ready, gaps.start)",
+        "ready + 10**9",
+        ("tests/analyses/questions/test_serving.py",),
+    ),
+    Mutation(
         "outliers tell no more than others",
         "hta_graph/paths/step_table.py",
         "not _is_outlier(graph, one, usual[one.number])",

@@ -37,7 +37,7 @@ def poor_trace(path: Path, **header: object) -> Path:
 
 def dropped(path: Path) -> str:
     what = "events without a valid start and duration"
-    return f"WARNING {path}: 1 {what} (rows_dropped_bad_time)"
+    return f"WARNING {path}: {what}: 1 (rows_dropped_bad_time)"
 
 
 @pytest.mark.parametrize(

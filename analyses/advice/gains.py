@@ -20,9 +20,8 @@ import numpy as np
 from analyses.advice.facts import NOTABLE_SHARE, PathFacts, PathFinding
 from analyses.advice.host_rules import host_may_poll, may_be_polling
 from analyses.display.labels import short_labels
-from analyses.display.sentence_format import headline_name
 from analyses.messages import advice, verdict
-from analyses.window_report import headline_lengths
+from analyses.window_report import headline_lengths, headline_subject
 from hta_graph.bounds import Bounds
 from hta_graph.errors import QueryError
 from hta_graph.graph.job_graph import JobGraph
@@ -280,7 +279,7 @@ def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
     else:
         on_path = facts.share(gains.time_on_path(largest.cause)) / (2 if halved else 1)
         is_little = largest.ns / max(facts.priced.length_ns, 1) < LITTLE * on_path
-        without = verdict.HOST_WORK if _gpu_may_be_polled_for(facts, gains, largest.cause) else "it"
+        without = verdict.HOST_WORK if _gpu_may_be_polled_for(facts, gains, largest.cause) else verdict.pronoun(words)
         gain = verdict.gain(shorter, halved=halved, is_little=is_little, without=without)
         text = _headline(facts, gains, largest.cause, gain)
         detail = detail or _saves_less(facts, gains, largest)
@@ -325,7 +324,7 @@ def led_by(facts: PathFacts, finding: PathFinding, advice_found: Sequence[PathFi
     if bound == BoundBy.UNEXPLAINED.label:
         text = _headline(facts, None, bound, verdict.gain_of_another(what, shorter, halved=False))
     else:
-        window = headline_name(facts.path.window)
+        window = headline_subject(facts.path.window, facts.graph)
         text = verdict.bound_by_advice(window, what, condition, shorter, lengths, has_gpu_rows=facts.has_gpu_rows)
     evidence = {**finding.evidence, "cause": best.rule, "cause_ns": None, "at_double_speed": False}
     return replace(finding, text=text, detail="", evidence=evidence, saves_ns=best.saves_ns, bound_ns=best.bound_ns)
@@ -335,7 +334,7 @@ def bound_by_start_up(facts: PathFacts, finding: PathFinding, start_up: PathFind
     """Return the verdict on a window most of which happens once: a later recording does not hold it."""
     time_ns = min(int(start_up.evidence["time_ns"]), facts.priced.not_computing_ns)
     shorter = verdict.Shorter(facts.saving_of(time_ns), facts.priced_name, at_most=False, doubt="")
-    window, lengths = headline_name(facts.path.window), headline_lengths(facts.path.window, facts.graph)
+    window, lengths = headline_subject(facts.path.window, facts.graph), headline_lengths(facts.path.window, facts.graph)
     text = verdict.bound_by_advice(
         window, verdict.START_UP, verdict.RECORDED_LATER, shorter, lengths, has_gpu_rows=facts.has_gpu_rows
     )
@@ -361,11 +360,13 @@ def _without_gain(facts: PathFacts, gains: Gains | None, finding: PathFinding, t
     if trusted.missing is None:
         unknown = verdict.no_prediction(trusted.reason or "", trusted.share)
         return replace(finding, text=_headline(facts, gains, evidence["bound_by"], unknown), evidence=evidence)
-    window, lengths = headline_name(facts.path.window), headline_lengths(facts.path.window, facts.graph)
+    window, lengths = headline_subject(facts.path.window, facts.graph), headline_lengths(facts.path.window, facts.graph)
     missing = facts.saving(round(trusted.share * facts.priced.length_ns))
     launches, detail = int(facts.graph.event_flags.enqueueing_call.sum()), finding.detail
     if trusted.missing == "gpu_not_recorded":
         text = verdict.only_host_time(window, launches, lengths)
+    elif trusted.missing == "kernels_not_recorded":
+        text = verdict.no_kernels(window, int(facts.graph.event_flags.kernel_launch_call.sum()), lengths)
     elif trusted.missing == "nothing_recorded":
         text = verdict.nothing_recorded(window, missing, lengths)
     else:
@@ -385,7 +386,7 @@ def cause_words(facts: PathFacts, cause: str) -> str:
 def _headline(facts: PathFacts, gains: Gains | None, cause: str, gain: str) -> str:
     path = facts.path
     share = facts.share(gains.time_on_path(cause) if gains and cause in CAUSES else path.by_bound_ns[cause])
-    window, lengths = headline_name(path.window), headline_lengths(path.window, path.graph)
+    window, lengths = headline_subject(path.window, path.graph), headline_lengths(path.window, path.graph)
     if gains and _gpu_may_be_polled_for(facts, gains, cause):
         return verdict.polled_for(window, facts.share(facts.busy.total), share, gain, lengths)
     polls = cause == HOST_WORK and may_be_polling(facts)

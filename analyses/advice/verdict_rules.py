@@ -9,9 +9,8 @@ import numpy as np
 from analyses.advice.facts import Confidence, PathFacts, PathFinding
 from analyses.advice.host_rules import gpu_busy_meanwhile, host_may_poll
 from analyses.display.labels import short_labels
-from analyses.display.sentence_format import headline_name
 from analyses.messages import verdict
-from analyses.window_report import clock_lines, headline_lengths
+from analyses.window_report import clock_lines, headline_lengths, headline_subject
 from hta_graph.arrays import distinct, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
@@ -24,7 +23,7 @@ def bound_by(facts: PathFacts) -> PathFinding:
     """Say what bounds the window: the sentence to forward."""
     path, window = facts.path, facts.path.window
     if not path.length_ns:
-        return PathFinding(verdict.empty_window(headline_name(window)), {"window_ns": 0})
+        return PathFinding(verdict.empty_window(headline_subject(window, path.graph)), {"window_ns": 0})
     # Of equal classes the one that comes first in the order of the table.
     bound, time_ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
     evidence: dict[str, Any] = {
@@ -33,8 +32,8 @@ def bound_by(facts: PathFacts) -> PathFinding:
     }  # fmt: skip
     chosen = facts.segments_in_classes(next(one for one in BoundBy if one.label == bound))
     text = verdict.bound_by(
-        headline_name(window), short_labels(path.graph)[bound], evidence["share"], facts.main_rank(chosen),
-        headline_lengths(window, path.graph),
+        headline_subject(window, path.graph), short_labels(path.graph)[bound], evidence["share"],
+        facts.main_rank(chosen), headline_lengths(window, path.graph),
     )  # fmt: skip
     return PathFinding(text, evidence, _confidence(facts))
 

@@ -29,6 +29,12 @@ def add_alias(parser: argparse.ArgumentParser, action: argparse.Action, *names: 
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add the traces to read, and what names their kernels."""
+    add_traces(parser)
+    add_capture(parser)
+
+
+def add_traces(parser: argparse.ArgumentParser) -> None:
     """Add the traces to read."""
     parser.add_argument(
         "inputs",
@@ -45,6 +51,18 @@ def add_salvage(parser: argparse.ArgumentParser) -> None:
     """Add whether damaged files are read as far as possible."""
     heading(parser, READING).add_argument(
         "--salvage", action="store_true", help="recover complete events from a damaged file"
+    )
+
+
+def add_capture(parser: argparse.ArgumentParser) -> None:
+    """Add the recordings that name the kernels of CUDA graphs."""
+    heading(parser, READING).add_argument(
+        "--capture",
+        type=InputTraces,
+        nargs="+",
+        default=(),
+        metavar="CAPTURE_TRACE",
+        help="recording of the capture of CUDA or HIP graphs; names the kernels of their replays",
     )
 
 
@@ -152,11 +170,21 @@ def add_window_and_loading(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_step_pattern(parser: argparse.ArgumentParser) -> None:
+    """Add further names of steps."""
+    heading(parser, WINDOW).add_argument(
+        "--step-pattern",
+        action="append",
+        metavar="REGEX",
+        help="annotations with this full name are steps; groups (?P<phase>), (?P<batch>) and (?P<tokens>) are read",
+    )
+
+
 def add_window(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a window."""
     options = heading(parser, WINDOW)
     window = options.add_mutually_exclusive_group()
-    window.add_argument("--step", type=STEP, metavar="N", help="step N (ProfilerStep#N)")
+    window.add_argument("--step", type=STEP, metavar="N", help="step N (ProfilerStep#N, or an inference engine's)")
     window.add_argument("--annotation", metavar="NAME", help="CPU annotation NAME (exact match)")
     window.add_argument("--window", metavar="START_NS:END_NS", help="absolute times in nanoseconds")
     window.add_argument("--whole", action="store_true", help="whole trace")
@@ -164,6 +192,7 @@ def add_window(parser: argparse.ArgumentParser) -> None:
     options.add_argument(
         "--instance", metavar="I[:J]", help="instance I of the annotation, or I to J inclusive (default: 0)"
     )
+    add_step_pattern(parser)
     extent = options.add_mutually_exclusive_group()
     extent.add_argument("--cpu-window", action="store_true", help="end where the step or annotation ends on the CPU")
     extent.add_argument(

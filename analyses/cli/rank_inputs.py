@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -85,6 +85,8 @@ class RankInputs:
     cluster: str | None = None
     cache: Path | None = None
     use_summaries: str | None = None
+    step_patterns: tuple[str, ...] = ()
+    captures: Sequence[str] = ()
 
     @classmethod
     def of(cls, options: argparse.Namespace, inputs: Sequence[str | Location] | None = None) -> RankInputs:
@@ -107,13 +109,15 @@ class RankInputs:
             cluster=cluster,
             cache=None if kept is None else cache_folder(kept),
             use_summaries=use_summaries,
+            step_patterns=tuple(getattr(options, "step_pattern", None) or ()),
+            captures=getattr(options, "capture", ()),
         )
 
-    def count_files(self) -> int:
-        """Count the files that the inputs name."""
+    def count_files(self, besides: Collection[Location] = ()) -> int:
+        """Count the files that the inputs name, without some."""
         from hta_graph.trace.rank_files import expand_inputs
 
-        return len(expand_inputs(expand_file_lists(self.inputs)))
+        return len({*expand_inputs(expand_file_lists(self.inputs))} - {*besides})
 
     def graphs(self) -> Iterator[DependencyGraph]:
         """Build the graph of each rank, in parallel where that is faster; print repairs and errors."""
@@ -207,7 +211,7 @@ class RankInputs:
         from hta_graph.multi_rank.summary_job import SummaryJobReader
 
         readers = ReadOptions(self.jobs, self.memory, self.cluster)
-        return SummaryJobReader(readers, question, self.salvage, _progress_bar)
+        return SummaryJobReader(readers, question, self.salvage, _progress_bar, self.step_patterns)
 
     def all_ranks(
         self, *, communications: bool = False, few: Callable[[int], SummaryRequest] | None = None
@@ -252,7 +256,7 @@ class RankInputs:
         _print_each(found.trace.repairs, say)
         if self.left_out:
             say(f"continuing with {found.path}, rank {found.rank}")
-        elif self.rank is None and (files := self.count_files()) > 1:
+        elif self.rank is None and (files := self.count_files(besides=_captures_of(found))) > 1:
             say(f"analyzing rank {found.rank} of {files} files; use --rank N for another one")
         return found
 
@@ -293,6 +297,8 @@ class RankInputs:
             say=line.say,
             progress=progress,
             cluster=cluster,
+            step_patterns=self.step_patterns,
+            captures=self.captures,
         )
         begin_stage("reading traces")
         remedy = ""
@@ -341,6 +347,14 @@ def cache_folder(name: str) -> Path:
 def _progress_bar(doing: str) -> Iterator[Progress]:
     with ProgressLine(doing) as line:
         yield line.update
+
+
+def _captures_of(graph: DependencyGraph) -> Collection[Location]:
+    """Return the files that are no ranks, but captures of a rank's graphs."""
+    from hta_graph.attribution.graph_kernels import CaptureSource
+
+    source = graph.attached(CaptureSource)
+    return source.paths if source else ()
 
 
 def _print_each(lines: Iterable[str], say: Callable[[str], None]) -> None:

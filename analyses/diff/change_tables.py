@@ -100,8 +100,10 @@ def call_path_diff(found: Comparison[Side]) -> pd.DataFrame:
 def _times_by_path(paths: CallPaths, side: Side) -> pd.DataFrame:
     """Count and add up the activities of each scope by call path."""
     work = [scope.work for scope in side.scopes]
-    call, start, end = (np.concatenate([getattr(of, name) for of in work]) for name in ("call", "start", "end"))
-    path = paths.around(side.graph, call)
+    row, call, start, end = (
+        np.concatenate([getattr(of, name) for of in work]) for name in ("row", "call", "start", "end")
+    )
+    path = paths.around_activities(side.graph, row, call)
     frame = pd.DataFrame({"window": _window_numbers(list(map(len, work))), "path": path, "ns": end - start})
     found = frame.groupby(["window", "path"])["ns"].agg(count="size", ns="sum").reset_index()
     known = {path: without_compiler_numbers(paths.label(path)) for path in distinct(found["path"].to_numpy()).tolist()}

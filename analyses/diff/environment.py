@@ -20,6 +20,7 @@ from analyses.messages.diff import NO_GPU, NOT_RECORDED, VERSIONS
 from analyses.scope import Scope
 from hta_graph.arrays import distinct
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
+from hta_graph.attribution.graph_kernels import operator_of_activities, rows_by_graph
 from hta_graph.errors import TraceError
 from hta_graph.gpu_activity import WorkType
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -58,16 +59,20 @@ def _inputs_of(scope: Scope) -> Inputs:
     operators, times, whole_ns = _operators_with_times(scope)
     found = Inputs(whole_ns)
     try:
-        details = read_event_args(scope.graph.trace, ["Input type", "Input Dims"], operators)
+        parts = [
+            (of, times[here], rows, read_event_args(of.trace, ["Input type", "Input Dims"], rows))
+            for of, here, rows in rows_by_graph(scope.graph, operators)
+        ]
     except TraceError:  # a graph that was saved lives on without its trace's file
         return found
-    names = (scope.graph.name_of(row) for row in operators.tolist())
-    columns = zip(names, details["Input type"], details["Input Dims"], times.tolist(), strict=True)
-    for name, types, shapes, time_ns in columns:
-        if isinstance(types, list) and (floating := _floating_type(types)):
-            found.by_type[floating] += time_ns
-        if isinstance(shapes, list) and any(shapes):
-            found.by_shape[name, str(shapes)] += time_ns
+    for of, own_times, rows, details in parts:
+        names = (of.name_of(row) for row in rows.tolist())
+        columns = zip(names, details["Input type"], details["Input Dims"], own_times.tolist(), strict=True)
+        for name, types, shapes, time_ns in columns:
+            if isinstance(types, list) and (floating := _floating_type(types)):
+                found.by_type[floating] += time_ns
+            if isinstance(shapes, list) and any(shapes):
+                found.by_shape[name, str(shapes)] += time_ns
     return found
 
 
@@ -80,7 +85,7 @@ def _operators_with_times(scope: Scope) -> tuple[Ints, Ints, int]:
     # Communication has shapes of its own kind.
     work = scope.work.take(scope.work.type == WorkType.COMPUTATION)
     if len(scope.work):
-        operators = graph.launching_operator[work.row]
+        operators = operator_of_activities(graph, work.row)
         known = operators >= 0
         rows, place = np.unique(operators[known].astype(np.int64), return_inverse=True)
         times = np.zeros(len(rows), np.int64)

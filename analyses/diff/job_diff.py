@@ -432,7 +432,7 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
 def _verdict_lines(found: JobComparison) -> list[str]:
     """Say which rank delays each job, where one does."""
     sides = [(name, job_verdict.sentence(side.verdict, side.label, {})) for name, side in found.sides.items()]
-    return [job_verdict.on_side(name, said) for name, said in sides if said]
+    return [job_verdict.on_side(messages.BEFORE_AFTER[name], said) for name, said in sides if said]
 
 
 def _is_hidden(found: JobComparison) -> bool:

@@ -44,7 +44,7 @@ class EnqueuedWork:
         enqueued = np.where(work.call >= 0, events.start[work.call], work.start)
         order = np.lexsort((work.row, enqueued))
         work = work.take(order)
-        path = paths.around(scope.graph, work.call)
+        path = paths.around_activities(scope.graph, work.row, work.call)
         stream = scope.graph.lanes.stream[work.lane]
         return cls(work.row, work.end - work.start, path, events.name[work.row], stream)
 

@@ -66,6 +66,9 @@ def kinds_of_steps(control: Sequence[Scope], test: Sequence[Scope]) -> StepKinds
     the input), equal names are enough; if these vary too, all steps are of one kind.
     """
     counts = (len(control), len(test))
+    phases = [[_phase_of(scope) for scope in scopes] for scopes in (control, test)]
+    if all(side and all(side) for side in phases):
+        return _by_phase(phases)
     if min(counts) < ENOUGH_STEPS:
         return StepKinds.one(counts)
     contents = [[_content_of(scope) for scope in scopes] for scopes in (control, test)]
@@ -74,6 +77,22 @@ def kinds_of_steps(control: Sequence[Scope], test: Sequence[Scope]) -> StepKinds
         if found is not None:
             return found
     return StepKinds.one(counts)
+
+
+def _phase_of(scope: Scope) -> str | None:
+    """Return the phase of an engine's step; None of other windows."""
+    item = next((item for item in scope.graph.steps() if item.start_ns == scope.cpu_start_ns), None)
+    return None if item is None else item.phase
+
+
+def _by_phase(phases: Sequence[Sequence[str | None]]) -> StepKinds:
+    """Return the phases of an engine's steps as kinds: whatever their batches, prefill is compared with prefill."""
+    counted = [Counter(phase or "" for phase in side) for side in phases]
+    both = [phase for phase, _ in counted[0].most_common() if phase in counted[1]]
+    number = {phase: at for at, phase in enumerate(both)}
+    control, test = (np.array([number.get(phase or "", -1) for phase in side], np.int64) for side in phases)
+    alone = [{phase: count for phase, count in own.items() if phase not in number} for own in counted]
+    return StepKinds(control, test, tuple(both) or ("",), (alone[0], alone[1]))
 
 
 def kinds_by_number(kinds: StepKinds, known: tuple[Ints, Ints], wanted: tuple[Ints, Ints]) -> StepKinds:

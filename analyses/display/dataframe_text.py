@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analyses.display.labels import SHORT
+from analyses.display.labels import CELL_WORDS
 from analyses.display.text_layout import SHORT_TEXT, UNITS, Line, TextTable, percent
 from hta_graph.text.formatting import milliseconds
 from hta_graph.text.sanitize import one_line
@@ -109,8 +109,8 @@ def _without_zero_rows(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _with_labels(frame: pd.DataFrame) -> pd.DataFrame:
     """Replace keys of classes and causes by their labels."""
-    keys = [name for name in KEYS if name in frame and frame[name].isin(SHORT).any()]
-    return frame.assign(**{name: frame[name].map(lambda key: SHORT.get(key, key)) for name in keys})
+    keys = [name for name in KEYS if name in frame and frame[name].isin(CELL_WORDS).any()]
+    return frame.assign(**{name: frame[name].map(lambda key: CELL_WORDS.get(key, key)) for name in keys})
 
 
 def _without_constants(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -237,7 +237,7 @@ def _short_heading(name: str) -> str:
     return " ".join(TOO_LONG.get(word, word) for word in heading_of(name).split())
 
 
-VALUES: Mapping[str, Mapping[str, str]] = {**dict.fromkeys(KEYS, SHORT), "side": WORDS}
+VALUES: Mapping[str, Mapping[str, str]] = {**dict.fromkeys(KEYS, CELL_WORDS), "side": WORDS}
 """Columns whose values are printed in other words."""
 
 

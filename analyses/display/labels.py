@@ -43,6 +43,22 @@ SHORT: Mapping[str, str] = {
 }
 """Classes of a path and causes of an idle GPU where only two or three words fit: cells of a table, legends."""
 
+SHORT_IN_SERVING: Mapping[str, str] = {
+    "gpu_compute": "GPU compute",
+    "exposed_communication": "exposed comm",
+    "host_between_steps": "host between steps",
+    "host_in_steps": "host in steps",
+    "sync": "synchronization",
+    "in_step": "host in step",
+    "host_code": "other host code",
+    "not_started": "not started",
+    "unrecorded": "unexplained",
+}
+"""What bounds the steps of an inference engine, and why the GPU is idle in and between them; others are words."""
+
+CELL_WORDS: Mapping[str, str] = {**SHORT, **SHORT_IN_SERVING}
+"""What cells of tables print instead of keys."""
+
 OF_JOBS = {
     "gpu_communication_bound": (
         "the ranks communicate; waiting counts as the late rank's work",

@@ -60,6 +60,17 @@ ORDER: Mapping[str, Sequence[str]] = {
         *("rank", "collective", "bytes", "count", "bus_gbps", "best_bus_gbps", "link_gbps", "link_share", "gpu_ns"),
         *("dtype", "group", "ranks", "algorithm_gbps"),
     ),
+    "engine_phases": (
+        *("rank", "phase", "steps", "time_ns", "time_share", "median_ns", "bound_by", "idle_before_share"),
+        *("idle_inside_share", "exposed_communication_share", "gpu_work_share", "tokens_per_s", "tokens"),
+    ),
+    "step_gaps": ("rank", "phase", "cause", "idle_ns", "idle_share", "per_step_ns", "name", "place"),
+    "engine_steps": (
+        *("rank", "step", "phase", "requests", "tokens", "iteration_ns", "idle_before_ns", "idle_inside_ns", "runs_as"),
+        *("exposed_communication_ns", "latency_ns", "waits_ns", "busy_ns", "tokens_per_s", "graph_launches"),
+        *("padded_requests", "activities"),
+    ),
+    "graph_sizes": ("rank", "phase", "padded_requests", "steps", "requests", "padding_share", "time_ns"),
     "kernel_sequences": ("rank", "operator", "count", "kernels", "gpu_ns", "operator_ns", "kernel_sequence"),
     "annotations": ("rank", "annotation", "count", "cpu_ns", "gpu_ns", "gpu_self_ns", "gpu_busy_ns", "activities"),
     "durations": ("rank", "side", "annotation", "count", "sum_ns", "mean_ns", "min_ns", "max_ns"),
@@ -110,6 +121,7 @@ LATENCY = "latency: from the start of a step to the end of its last work"
 CAPTION: Mapping[str, str] = {
     **{name: _BY_SIZE for name, columns in ORDER.items() if "diff_ns" in columns},
     "steps": LATENCY,
+    "engine_phases": "time %: of all steps; other percentages: of the phase's time",
 }
 """What a reader must know about a table: its order, what a column is."""
 
@@ -121,6 +133,8 @@ SHARE_OF: Mapping[str, Mapping[str, str]] = {
     "overlap": {"overlapped_share": "communication"},
     "collectives": {"exposed_share": "the rank's exposed communication"},
     "copies": {"exposed_share": "the rank's exposed copies"},
+    "step_gaps": {"idle_share": "the idle time of all steps"},
+    "graph_sizes": {"padding_share": "what the graphs compute"},
     "idle_time": _OF_IDLE,
     "waits": _OF_IDLE,
     "waits_innermost": _OF_IDLE,

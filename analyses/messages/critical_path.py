@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 ADVICE = "what to try"
-NO_ADVICE = "why nothing is suggested"
+NO_ADVICE, NO_MORE_ADVICE = "why nothing is suggested", "why nothing else is suggested"
 BY_CLASS = "critical path by class"
 LARGEST_ITEMS = "largest items on the critical path"
 JOB = "job"

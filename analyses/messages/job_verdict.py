@@ -152,8 +152,8 @@ def doubt(found: JobVerdict) -> str:
 
 
 def on_side(side: str, said: str) -> str:
-    """Say the verdict of one of two jobs."""
-    return f"In the {side}, {said}."
+    """Say the verdict of one of two jobs, ``before`` or ``after``."""
+    return f"In the job {side}, {said}."
 
 
 def record(found: JobVerdict | None) -> dict[str, Any] | None:

@@ -97,6 +97,9 @@ LEADS: Mapping[str, tuple[str, str]] = {
 """By rule of the advice that saves most: what bounds a window then, and under which condition that is saved."""
 
 
+PLURAL = frozenset({"GPU copies", "kernel gaps"})
+"""Names of classes that are plurals."""
+
 START_UP, RECORDED_LATER = "one-time start-up", "recorded later"
 
 
@@ -121,6 +124,15 @@ class Shorter(NamedTuple):
     doubt: str
 
 
+def pronoun(what: str) -> str:
+    """Return the pronoun of what bounds a window.
+
+    >>> pronoun("GPU copies"), pronoun("data loading")
+    ('them', 'it')
+    """
+    return "them" if what in PLURAL else "it"
+
+
 def gain(found: Shorter, *, halved: bool, is_little: bool, without: str = "it") -> str:
     """Say what is gained without what bounds a window, or at twice its speed, as a part of the headline."""
     condition = "at 2x speed" if halved else f"without {without}"
@@ -139,6 +151,7 @@ def _shorter(found: Shorter, *, is_little: bool) -> str:
 
 NOT_SHOWN: Mapping[str, str] = {
     "gpu_not_recorded": "the launched GPU work is not recorded",
+    "kernels_not_recorded": "the launched kernels are not recorded",
     "nothing_recorded": "no operator or call is recorded for {share} of the window",
     "not_started": "launched work does not start for {share} of the window",
 }
@@ -151,6 +164,12 @@ def only_host_time(window: str, launches: int, lengths: Sequence[str]) -> str:
     """Say first that what was launched left no row on the GPU: the headline."""
     calls = counted(launches, "launch call")
     return f"{window}: {NO_GPU} for {calls}, only host time; savings are unknown; {', '.join(lengths)}"
+
+
+def no_kernels(window: str, launches: int, lengths: Sequence[str]) -> str:
+    """Say first that the kernels left no rows, although copies or sets did: the headline."""
+    calls = counted(launches, "launch call")
+    return f"{window}: no kernel is recorded for {calls}; savings are unknown; {', '.join(lengths)}"
 
 
 def nothing_recorded(window: str, time: str, lengths: Sequence[str]) -> str:

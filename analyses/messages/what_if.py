@@ -159,6 +159,11 @@ def class_at_double_speed(what: str, saved: str, item: tuple[str, str] | None, *
     return f"{what} at 2x speed, {saved}{MAY_BE_WAITING * waits}{single}"
 
 
+def mostly_gloo(what: str) -> str:
+    """Name time without an operator that passes while Gloo communicates on another thread."""
+    return f"{what} (mostly Gloo collectives)"
+
+
 def by_scenario(name: str, saved: str, *, waits: bool) -> str:
     """Say what a scenario saves."""
     return f"--scenario {name}, {saved}{MAY_BE_WAITING * waits}"

@@ -11,16 +11,20 @@ import pandas as pd
 
 from analyses import column_types
 from analyses.analysis import Analysis
-from analyses.answer import Answer
+from analyses.answer import Answer, Note
 from analyses.description import ATTRIBUTED_TO, Flag
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item
 from analyses.graph_annotations import RecordedOwners, recorded_owners
+from analyses.graph_names import naming_notes, replayed
 from analyses.messages import attribution as messages
+from analyses.messages.graph_kernels import LAUNCHED_BY_GRAPH, NAME_THEM
 from analyses.scope import Scope, idle_first
 from analyses.tables import Table, event_indices, event_names, table_of
+from hta_graph.alignment.captured_launches import UNCHECKED
 from hta_graph.arrays import take_or
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
+from hta_graph.attribution.graph_kernels import calls_with_owners, graph_kernels, row_names
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
 from hta_graph.errors import UsageError
 from hta_graph.graph.numbered_names import annotation_labels
@@ -40,7 +44,7 @@ BARS = 25
 TIMES = ["rank", "scope", "name", "instances", "activities", "gpu_self_ns", "gpu_total_ns"]
 COLUMNS = [*TIMES, "gpu_self_share", "gpu_total_share"]
 OWNED = [column for kind in ("call", *OWNERS_BY_KIND) for column in (kind, f"{kind}_index")]
-ACTIVITY_COLUMNS = ["rank", "scope", "event_index", "name", "gpu_ns", *OWNED]
+ACTIVITY_COLUMNS = ["rank", "scope", "event_index", "name", "gpu_ns", *OWNED, "named_by"]
 ALIKE = {"frame": re.compile(r" at 0x[0-9a-fA-F]+"), "module-class": re.compile(r"_\d+$")}
 """Parts that are removed from names: the addresses of objects, the numbers of modules."""
 
@@ -65,7 +69,7 @@ def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
     known: dict[DependencyGraph, Any] = {}
     for graph in dict.fromkeys(scope.graph for scope in scopes):  # the steps of a trace share their owners
         known[graph] = owners(graph, by.removesuffix("-class")), *_label_codes(graph, by), _recorded_labels(graph, by)
-    frame = table_of(scopes, lambda scope: _times_by_label(scope, *known[scope.graph]), TIMES)
+    frame = table_of(scopes, lambda scope: _times_by_label(scope, by, *known[scope.graph]), TIMES)
     # Own times sum to all activities' time, so their sum is what shares are of.
     every = frame.groupby(["rank", "scope"])["gpu_self_ns"].transform("sum")
     for part in ("self", "total"):
@@ -75,18 +79,17 @@ def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
 
 def _label_codes(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
     """Return a label code for every event and the labels' texts: names without addresses and object numbers."""
-    names = graph.names
     if by == "annotation":
         labels = annotation_labels(graph)
         return labels.code, list(labels.texts)
+    codes, names = row_names(graph)
     if by not in ALIKE:
-        return graph.event_table.name, list(names)
+        return codes, names
     alike = [ALIKE[by].sub("", name) for name in names]
     # Codes in order of the texts: equal labels get one code, and ties fall the same way in every run.
     texts = sorted(set(alike))
     number = {text: code for code, text in enumerate(texts)}
-    codes = np.array([number[text] for text in alike] or [0], np.int32)
-    return codes[graph.event_table.name], texts
+    return np.array([number[text] for text in alike] or [0], np.int32)[codes], texts
 
 
 def _recorded_labels(graph: DependencyGraph, by: str) -> RecordedOwners:
@@ -100,18 +103,20 @@ def _recorded_labels(graph: DependencyGraph, by: str) -> RecordedOwners:
     return RecordedOwners(codes[found.code], tuple(texts))
 
 
-def _times_by_label(scope: Scope, found: Any, labels: Ids, texts: list[str], recorded: RecordedOwners) -> pd.DataFrame:
+def _times_by_label(
+    scope: Scope, by: str, found: Any, labels: Ids, texts: list[str], recorded: RecordedOwners
+) -> pd.DataFrame:
     """Sum a scope's GPU time by label, most of its own first.
 
     What is recorded on an activity itself is its innermost owner; what is around its call is around that.
     """
-    work = scope.work
-    by_call = _times_around_calls(scope, found, labels, texts)
+    work, call = scope.work, _calls(scope, by)
+    by_call = _times_around_calls(scope, call, found, labels, texts)
     own = recorded.code[work.row]
     said = np.flatnonzero(own >= 0)
     if not len(said):
         return by_call
-    length, around = (work.end - work.start)[said], take_or(labels, found.innermost(work.call[said]))
+    length, around = (work.end - work.start)[said], take_or(labels, found.innermost(call[said]))
     # What is taken from the innermost owner around the call, and given to the one that is recorded.
     rows = [list(row) for row in by_call.itertuples(index=False)]
     moved = {texts[code] if code >= 0 else UNKNOWN: around == code for code in np.unique(around).tolist()}
@@ -132,10 +137,14 @@ def _most_first(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.sort_values(["gpu_self_ns", "gpu_total_ns", "name"], ascending=[False, False, True])
 
 
-def _times_around_calls(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> pd.DataFrame:
+def _calls(scope: Scope, by: str) -> Ids:
+    return calls_with_owners(scope.graph, by.removesuffix("-class"), scope.work.row, scope.work.call)
+
+
+def _times_around_calls(scope: Scope, call: Ids, found: Any, labels: Ids, texts: list[str]) -> pd.DataFrame:
     """Sum a scope's GPU time by the labels of what is open around its calls."""
     work = scope.work
-    sums = totals_by_label(found, labels, work.call, work.end - work.start)
+    sums = totals_by_label(found, labels, call, work.end - work.start)
     frame = pd.DataFrame({
         "name": [texts[code] if code >= 0 else UNKNOWN for code in sums.label.tolist()],
         "instances": np.where(sums.label >= 0, sums.owners, 0),
@@ -151,8 +160,9 @@ def activity_owners(scopes: Sequence[Scope]) -> pd.DataFrame:
 
     Returns:
         rank, scope, event_index, name, gpu_ns, then names and event indices (missing where unknown): call, call_index,
-        operator, operator_index, frame, frame_index, module, module_index, annotation, annotation_index; longest
-        activities first.
+        operator, operator_index, frame, frame_index, module, module_index, annotation, annotation_index; named_by:
+        how the owners were found (``launch``, ``capture`` of the graph that it is replayed in, inferred, ``unchecked``:
+        the same without kernel names, or ``none``); longest activities first.
     """
     return table_of(scopes, _owned_activities, ACTIVITY_COLUMNS)
 
@@ -165,14 +175,27 @@ def _owned_activities(scope: Scope) -> pd.DataFrame:
         "name": event_names(graph, work.row),
         "gpu_ns": work.end - work.start,
     }
-    around = {"call": work.call} | {kind: owners(graph, kind).innermost(work.call) for kind in OWNERS_BY_KIND}
+    around = {"call": work.call} | {kind: owners(graph, kind).innermost(_calls(scope, kind)) for kind in OWNERS_BY_KIND}
     for kind, rows in around.items():
         recorded, names, indices = recorded_owners(graph, kind), event_names(graph, rows), event_indices(graph, rows)
         said = recorded.code[work.row] >= 0
         names[said] = [recorded.texts[code] for code in recorded.code[work.row[said]].tolist()]
         indices[said] = pd.NA
         columns |= {kind: names, f"{kind}_index": indices}
+    columns["named_by"] = _ways_of_naming(scope)
     return pd.DataFrame(columns).sort_values(["gpu_ns", "event_index"], ascending=[False, True])
+
+
+def _ways_of_naming(scope: Scope) -> Any:
+    """Return for each activity of a scope how its owners were found."""
+    named, work = graph_kernels(scope.graph), scope.work
+    unchecked = [one.call for one in named.replays if one.rule == UNCHECKED]
+    found = np.where(work.call >= 0, "launch", "none").astype(object)
+    found[replayed(scope)] = "none"
+    by_capture = named.launch[work.row] >= 0
+    found[by_capture] = "capture"
+    found[by_capture & np.isin(work.call, unchecked)] = UNCHECKED
+    return found
 
 
 def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
@@ -186,7 +209,8 @@ def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
     Raises:
         UsageError: ``by`` is none of these.
     """
-    notes = [note for scope in scopes for note in _missing_notes(scope, by)]
+    named = [] if by == "annotation" else naming_notes(scopes)
+    notes = [*named, *(note for scope in scopes for note in _missing_notes(scope, by))]
     frame = activity_owners(scopes) if by == "activity" else attribution(scopes, by)
     said = [] if by == "activity" else idle_first(_conclusion(frame, by), scopes)
     return Answer({_table_name(by): frame}, notes, summed={_table_name(by): "activities"}, conclusion=said)
@@ -210,7 +234,7 @@ def _table_name(by: str) -> str:
     return f"gpu_time_by_{by.replace('-', '_')}"
 
 
-def _missing_notes(scope: Scope, by: str) -> list[str]:
+def _missing_notes(scope: Scope, by: str) -> list[str | Note]:
     """Return notes on what could not be attributed, and why."""
     if missing := scope.missing_start():
         return [missing]
@@ -219,13 +243,18 @@ def _missing_notes(scope: Scope, by: str) -> list[str]:
     kind = by.removesuffix("-class")
     orphans = scope.work.call < 0
     # Two different reasons with different remedies: the call is missing, or nothing was open around it.
-    owned = owners(scope.graph, kind).innermost(scope.work.call) >= 0
+    owned = owners(scope.graph, kind).innermost(_calls(scope, kind)) >= 0
     owned |= recorded_owners(scope.graph, kind).code[scope.work.row] >= 0
+    by_graph = replayed(scope) & ~owned
     reasons = (
         (orphans, messages.LAUNCHED_EARLIER),
-        (~orphans & ~owned, messages.launched_outside(kind, record=not owned.any())),
+        (~orphans & ~owned & ~by_graph, messages.launched_outside(kind, record=not owned.any())),
     )
-    return [_not_attributed(scope, chosen, why) for chosen, why in reasons if chosen.any()]
+    notes: list[str | Note] = [_not_attributed(scope, chosen, why) for chosen, why in reasons if chosen.any()]
+    if by_graph.any():
+        text = _not_attributed(scope, by_graph, LAUNCHED_BY_GRAPH)
+        notes.append(text if graph_kernels(scope.graph) else Note(text, NAME_THEM))
+    return notes
 
 
 def _not_attributed(scope: Scope, chosen: Bools, why: str) -> str:
@@ -268,6 +297,10 @@ MEANINGS = {
     "frame_index": column_types.integer("Event index of the frame; null if there is none.", null=True),
     "module": column_types.text("Innermost nn.Module; null if not recorded.", null=True),
     "module_index": column_types.integer("Event index of the module; null if there is none.", null=True),
+    "named_by": column_types.text(
+        "How the owners were found: launch, capture (inferred by the capture of a CUDA graph), unchecked (the same, "
+        "without kernel names), none."
+    ),
     "annotation_index": column_types.integer("Event index of the annotation; null if there is none.", null=True),
 }
 TABLES = {_table_name(by): Table(attribution, COLUMNS, MEANINGS) for by in BY[:-1]} | {

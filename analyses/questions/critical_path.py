@@ -169,6 +169,7 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
     first, *rest = verdict_sentences(path)
     found = listed_advice(path)
     advice = [line for one in found.shown for line in (f"  {as_sentence(one.action)}", f"    {one.why} {one.saving}")]
+    why_title = messages.NO_MORE_ADVICE if advice else messages.NO_ADVICE
     return [
         first,
         "",
@@ -181,7 +182,7 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
         "",
         *([messages.ADVICE, *advice, *(f"  {note}" for note in found.notes)] if advice else []),
         *([""] if advice and found.why_nothing else []),
-        *([messages.NO_ADVICE, f"  {found.why_nothing}"] if found.why_nothing else []),
+        *([why_title, f"  {found.why_nothing}"] if found.why_nothing else []),
     ]
 
 

@@ -17,9 +17,9 @@ from analyses.scope import Scope
 from analyses.tables import MORE, Table, event_names, table_of
 from hta_graph.arrays import take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import EventKind, Ids
+from hta_graph.model import Ids
 from hta_graph.trace.event_args import MOST_COUNTED, ProfilerRanges, read_profiler_ranges
-from hta_graph.trace.profiler_names import KERNEL_LAUNCH_CALL, PROFILER_RANGE
+from hta_graph.trace.profiler_names import PROFILER_RANGE
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -69,9 +69,8 @@ def _ranges_of_scope(scope: Scope) -> pd.DataFrame:
 
 def _launching_calls(graph: DependencyGraph, ranges: ProfilerRanges) -> Ids:
     """Return the call that launched each range's kernel; -1 for all where their numbers differ."""
-    events = graph.event_table
     # Ranges carry no correlation: only equal counts justify pairing them with launches one by one.
-    launches = graph.trace.names_starting_with(KERNEL_LAUNCH_CALL)[events.name] & (events.kind == EventKind.RUNTIME)
+    launches = graph.event_flags.kernel_launch_call
     calls = np.flatnonzero(launches).astype(np.int32)
     return calls if len(calls) == len(ranges) else np.full(len(ranges), -1, np.int32)
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from analyses.display.text_layout import Line, table
+from analyses.messages import engine_steps as engine_messages
 from analyses.messages import info as messages
 from hta_graph.trace import profiler_names as known
+from hta_graph.trace.engine_steps import STEP_PATTERNS, StepPattern
 from hta_graph.trace.formats import FORMATS, KINETO_TRACE, NSIGHT_REPORT
+
+GROUP_NAME = re.compile(r"\(\?(?:P<\w+>|:)")
 
 
 def name_lines() -> list[Line]:
@@ -19,7 +25,19 @@ def name_lines() -> list[Line]:
     lines: list[Line] = [messages.names_as_of(known.NAMES_AS_OF)]
     for caption, rows in zip(messages.NAME_CAPTIONS, (communication, calls, copies), strict=True):
         lines += ["", caption, *table(rows, messages.NAME_COLUMNS, left=[0, 1], words=[1])]
-    return lines
+    return [*lines, "", *step_pattern_lines()]
+
+
+def step_pattern_lines() -> list[Line]:
+    """List the annotations that are steps of inference engines."""
+    rows = [[one.engine, shown_pattern(one), one.phase, one.batch, one.tokens, one.since] for one in STEP_PATTERNS]
+    columns = list(range(len(engine_messages.PATTERN_COLUMNS)))
+    return [engine_messages.PATTERNS, *table(rows, engine_messages.PATTERN_COLUMNS, left=columns, words=columns)]
+
+
+def shown_pattern(known: StepPattern) -> str:
+    """Return a pattern without the names of its groups."""
+    return GROUP_NAME.sub("(", known.pattern.pattern)
 
 
 def format_lines() -> list[Line]:

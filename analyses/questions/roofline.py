@@ -20,6 +20,7 @@ from analyses.display.charts import SERIES, empty_figure, new_figure
 from analyses.display.headline import Outlier, largest_item, outlier, rows_at_outlier
 from analyses.display.labels import NOT_STARTED
 from analyses.display.sentence_format import brief_share
+from analyses.graph_names import naming_notes
 from analyses.messages import roofline as messages
 from analyses.messages.roofline import PARTS
 from analyses.scope import LEAST_SAID, MOSTLY_IDLE, Scope, naming_window, several_gpus
@@ -304,6 +305,7 @@ def _largest_opportunity(frame: pd.DataFrame, limits: pd.DataFrame) -> list[str]
 def roofline_notes(scopes: Sequence[Scope], looked: Sequence[ScopeLimits]) -> list[str | Note]:
     """Return notes on what is missing, why, and how to record or give it."""
     notes: list[str | Note] = [missing for scope in scopes if (missing := scope.missing_start())]
+    notes += naming_notes(scopes)
     notes += several_gpus(scopes)
     first = {limits.scope.rank: limits for limits in reversed(looked)}
     for rank in sorted(first):
@@ -671,7 +673,9 @@ MEANINGS = {
     ),
     "device": column_types.text("Device whose limits apply; null if unknown.", null=True),
     "unknown_share": column_types.share("Computation with unknown demand as a share of gpu_ns"),
-    "matrix_flops": column_types.integer("FLOPs of matrix work in the window; null if implausible.", null=True),
+    "matrix_flops": column_types.integer(
+        "FLOPs of matrix work in the window; null if unknown or implausible.", null=True
+    ),
     "mfu_share": column_types.share(
         "MFU: time of the matrix work at peak as a share of the window; null without peaks", null=True
     ),

@@ -554,6 +554,7 @@ def _best_opportunity(found: WhatIf, *, sure: bool = False) -> list[Leading]:
         return [Leading(most.saved_half_ns, messages.AMONG_ITEMS, said, most.may_be_waiting)]
     alone = (_short_selector(things[0]), messages.saving(things[0].saved_half_ns, measured)) if things else None
     what = short_labels(found.graph)[most.name]
+    what = messages.mostly_gloo(what) if most.may_be_waiting and most.name == BoundBy.CPU_GAP.label else what
     said = messages.class_at_double_speed(what, _saving_of(found, most), alone, waits=most.may_be_waiting)
     return [Leading(most.saved_half_ns, messages.AMONG_CLASSES, said, most.may_be_waiting)]
 

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from hta_graph.arrays import distinct, expand_ranges, pair_key, take_or
+from hta_graph.attribution.graph_kernels import graph_kernels
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.model import Bools, EventKind, Ids, Ints, kind_mask
@@ -57,6 +58,29 @@ class CallPaths:
         """Return the path that is open when each call (canonical row) starts; 0 for call -1."""
         innermost = graph.enclosing(calls, *FRAMES)
         return np.where(innermost >= 0, self.of(graph)[innermost], TOP).astype(np.int32)
+
+    def around_activities(self, graph: DependencyGraph, rows: Ids, calls: Ids) -> Ids:
+        """Return the path that is open when each activity is launched.
+
+        That of a graph's replay goes on with the operators around the kernel's launch during capture, if it is known.
+        """
+        found, named = self.around(graph, calls), graph_kernels(graph)
+        for part, here, launches in named.parts(named.launch[rows]):
+            operator = take_or(named.captures[part].operator_around, launches)
+            pairs, place = np.unique(np.stack([found[here], operator]), axis=1, return_inverse=True)
+            inside = [self._into_operators(named.captures[part], *pair) for pair in pairs.T.tolist()]
+            found[here] = np.array(inside, np.int32)[place.reshape(-1)]
+        return found
+
+    def _into_operators(self, graph: DependencyGraph, path: int, operator: int) -> int:
+        """Return the path that goes on with an operator and all around it."""
+        names: list[str] = []
+        while operator >= 0:
+            names.append(graph.name_of(operator))
+            operator = int(graph.operator_around[operator])
+        for name in reversed(names):
+            path = self._step_into(path, name)
+        return path
 
     def of(self, graph: DependencyGraph, asked: Ids | None = None) -> Ids:
         """Return the path of every annotation and operator, itself included; 0 for other rows.

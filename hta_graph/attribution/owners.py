@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.arrays import expand_ranges, find_sorted, freeze, summed_by, take_or
+from hta_graph.attribution.graph_kernels import graph_kernels
 from hta_graph.errors import UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.handoffs import autograd_bursts
@@ -102,14 +103,29 @@ def owners(graph: DependencyGraph, kind: str) -> Owners:
 
     Operators are those of the row's own thread. Python frames and annotations are looked up on the thread that waits
     while the row's thread works for it, where that one has none of its own (autograd: a hand-off edge). Modules are the
-    frames of ``torch.nn.Module`` calls; work of the backward pass belongs to the module of its forward operator.
+    frames of ``torch.nn.Module`` calls; work of the backward pass belongs to the module of its forward operator. Rows
+    of captures (:func:`calls_with_owners`) have owners among these.
 
     Raises:
         UsageError: another kind.
+        TraceError: a capture cannot be read.
     """
     if kind not in OWNERS_BY_KIND:
         raise UsageError(f"there is no owner {kind!r}; {suggest_known(kind, OWNERS_BY_KIND)}")
-    return OWNERS_BY_KIND[kind](graph)
+    found, named = OWNERS_BY_KIND[kind](graph), graph_kernels(graph)
+    if not named or kind == "annotation":
+        return found
+    parts = [OWNERS_BY_KIND[kind](capture) for capture in named.captures]
+    above = [np.where(part.above >= 0, part.above + first, -1) for part, first in zip(parts, named.first, strict=False)]
+
+    def innermost(rows: Ids) -> Ids:
+        own = found.innermost(np.where(named.is_captured(rows), -1, rows).astype(np.int32)).copy()
+        for part, here, of_capture in named.parts(rows):
+            answered = parts[part].innermost(of_capture)
+            own[here] = np.where(answered >= 0, answered + named.first[part], -1)
+        return own
+
+    return Owners(innermost, freeze(np.concatenate([found.above, *above]).astype(np.int32)))
 
 
 def _operator_owners(graph: DependencyGraph) -> Owners:

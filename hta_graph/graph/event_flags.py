@@ -35,6 +35,7 @@ from hta_graph.trace.profiler_names import (
     GRAPH_LAUNCH_CALL,
     HOST_ALLOCATION_CALL,
     IN_PROCESS_LOADING,
+    KERNEL_LAUNCH_CALL,
     LOCK_TAKING_CALL,
     MODULE_FRAME,
     OWN_FRAME,
@@ -116,6 +117,11 @@ class EventFlags:
     def enqueueing_call(self) -> Bools:
         """Calls that give a GPU something to do, also where that left no row."""
         return self._kind_with_name(ENQUEUEING_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def kernel_launch_call(self) -> Bools:
+        """Calls that launch one kernel on NVIDIA, also where that left no row."""
+        return self._kind_with_name(KERNEL_LAUNCH_CALL, EventKind.RUNTIME)
 
     @cached_property
     def graph_launch_call(self) -> Bools:

@@ -274,9 +274,10 @@ class JobGraph(DependencyGraph):
         for part in self._rank_graphs:
             for own in part.graph.steps():
                 row = int(part.of_job(own.event))
-                known = found.get(own.number, Step(own.number, row, own.start_ns, own.end_ns))
+                known = found.get(own.number, replace(own, event=row))
                 span = min(known.start_ns, own.start_ns), max(known.end_ns, own.end_ns)
-                found[own.number] = replace(known, start_ns=span[0], end_ns=span[1])
+                until = max(known.until_ns, own.until_ns)
+                found[own.number] = replace(known, start_ns=span[0], end_ns=span[1], until_ns=until)
         return sorted(found.values(), key=lambda step: (step.start_ns, step.number))
 
     # -- for people ----------------------------------------------------------------------------------------------------

@@ -57,6 +57,8 @@ def read_job(
     cluster: str | None = None,
     summaries: bool = False,
     cache: str | Path | None = None,
+    step_patterns: Sequence[str] = (),
+    captures: Sequence[str | Location] = (),
 ) -> JobGraph:
     """Read the traces of all ranks and join them into a job; arguments and errors are those of :func:`read_graphs`.
 
@@ -81,6 +83,8 @@ def read_job(
         say=say,
         progress=progress,
         cluster=cluster,
+        step_patterns=step_patterns,
+        captures=captures,
     )
     listed = [inputs] if isinstance(inputs, (str, Path, RemotePath)) else inputs
     dumps = find_flight_dumps(listed) if flight is None else flight
@@ -93,7 +97,8 @@ def read_job(
             return _with_remarks(join_ranks(few.values()))
         few = _numbered_by_dumps(few, dumps)
         readers = ReadOptions(jobs, memory, cluster, say)
-        return _with_remarks(SummaryJobReader(readers, question, salvage, lambda _: nullcontext(progress)).job(few))
+        reader = SummaryJobReader(readers, question, salvage, lambda _: nullcontext(progress), tuple(step_patterns))
+        return _with_remarks(reader.job(few))
 
 
 def _folder_here(name: str | Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,8 @@ class RankRequest:
     """What is read of a rank's file: its whole graph, a summary of it, an excerpt, or what its job's replay needs.
 
     ``salvage``: the complete events of a truncated file are read. ``communications``: what the rank did with others
-    is read too, while the text is at hand. ``cache`` is where summaries are kept.
+    is read too, while the text is at hand. ``cache`` is where summaries are kept. ``step_patterns`` are regular
+    expressions of annotations that are steps.
     """
 
     salvage: bool = False
@@ -36,6 +37,7 @@ class RankRequest:
     excerpt: ExcerptRequest | None = None
     replay: ReplayRequest | None = None
     cache: Path | None = None
+    step_patterns: tuple[str, ...] = ()
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -46,6 +48,7 @@ class RankRequest:
             "excerpt": self.excerpt and self.excerpt.as_record(),
             "replay": self.replay and self.replay.as_record(),
             "cache": self.cache and name_with_secrets(self.cache),
+            "step_patterns": list(self.step_patterns),
         }
 
     @classmethod
@@ -64,6 +67,7 @@ class RankRequest:
             more and ExcerptRequest.of_record(more),
             replay,
             cache and Path(cache),
+            tuple(record["step_patterns"]),
         )
 
 
@@ -88,9 +92,9 @@ def build_rank_graph(read: Callable[[], Trace], asked: RankRequest) -> Dependenc
         HtaGraphError: the file cannot be read.
     """
     if not (asked.communications or asked.summary or asked.excerpt or asked.replay):
-        return build_without_log(read())
+        return build_without_log(replace(read(), step_patterns=asked.step_patterns))
     with cached_text():
-        graph = build_without_log(read())
+        graph = build_without_log(replace(read(), step_patterns=asked.step_patterns))
         graph = graph.with_attached(read_communications(graph))
         if asked.summary:
             return summarize_rank(graph, asked.summary)

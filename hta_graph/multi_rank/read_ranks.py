@@ -12,6 +12,7 @@ from typing import Protocol, Self, cast
 from weakref import finalize
 
 from hta_graph.build import log_clock_faults
+from hta_graph.captures import find_captures, with_captures
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.log import log_warning
@@ -63,6 +64,8 @@ def read_graphs(
     say: Say = log_warning,
     progress: Progress = lambda *_: None,
     cluster: str | None = None,
+    step_patterns: Sequence[str] = (),
+    captures: Sequence[str | Location] = (),
 ) -> Iterator[DependencyGraph]:
     """Build the graph of each rank in files or folders, lowest rank first, in parallel processes where that is faster.
 
@@ -89,26 +92,39 @@ def read_graphs(
         cluster: read with Dask: ``local`` starts ``jobs`` workers here; the address of a scheduler,
             ``tcp://host:port``, uses its workers, which must see the files under the same names. ``memory`` is then
             the limit per file.
+        step_patterns: regular expressions for the whole names of annotations that are steps, tried before those of the
+            known inference engines; the groups ``phase``, ``batch`` and ``tokens`` are read.
+        captures: recordings of the capture of CUDA or HIP graphs, which name the kernels of their replays; those in the
+            folders of the ranks are used too.
 
     Raises:
-        HtaGraphError: a file is broken, two claim one rank, or one of ``ranks`` is not there.
+        HtaGraphError: a file is broken, one of ``captures`` is none, two claim one rank, or one of ``ranks`` is not
+            there.
     """
     listed = expand_file_lists(inputs)
     paths = expand_inputs(listed)
-    asked = RankRequest(salvage, communications or summary is not None, summary, cache=cache)
+    several = communications or summary is not None
+    asked = RankRequest(salvage, several, summary, cache=cache, step_patterns=tuple(step_patterns))
+    named = find_captures(captures)
     if len(paths) == 1:
-        yield from map(_with_warnings, _read_alone(paths[0], ranks, memory, replace(asked, summary=None), say))
+        for graph in _read_alone(paths[0], ranks, memory, replace(asked, summary=None), say):
+            yield with_captures(_with_warnings(graph), named.of_rank(graph.rank), salvage=salvage)
         return
     with limit_memory(memory):
         files = find_ranks(listed, salvage=salvage, say=say)
     if len(files) == 1 and not files[0].error and summary is None and cluster is None:
         # Several ranks may have been merged into it.
-        yield from map(_with_warnings, _read_alone(files[0].path, ranks, memory, asked, say))
+        for graph in _read_alone(files[0].path, ranks, memory, asked, say):
+            beside = (*files[0].captures, *named.of_rank(graph.rank))
+            yield with_captures(_with_warnings(graph), beside, salvage=salvage)
         return
+    beside_rank = {file.rank: file.captures for file in files}
     files = choose_ranks(files, ranks)
     readers = ReadOptions(jobs, memory, cluster, say)
     with closing(read_files(files, lambda _: asked, readers, progress)) as found:
-        yield from _graphs_or_reports(found, report if len(files) > 1 else None, ", ".join(map(str, listed)))
+        for graph in _graphs_or_reports(found, report if len(files) > 1 else None, ", ".join(map(str, listed))):
+            of_rank = (*beside_rank.get(graph.rank or 0, ()), *named.of_rank(graph.rank))
+            yield with_captures(graph, of_rank, salvage=salvage)
 
 
 def _with_warnings(graph: DependencyGraph) -> DependencyGraph:

@@ -96,12 +96,14 @@ class SummaryJobReader:
         salvage: whether complete events of damaged files are read.
         progress: is entered while files are read again, given what is done; it gives a function that is called with
             the progress made.
+        step_patterns: regular expressions of annotations that are steps.
     """
 
     readers: ReadOptions
     question: SummaryRequest
     salvage: bool
     progress: Callable[[str], AbstractContextManager[Progress]]
+    step_patterns: tuple[str, ...] = ()
 
     def align_summaries(
         self, summaries: Mapping[int, DependencyGraph]
@@ -121,7 +123,7 @@ class SummaryJobReader:
         again = self._read_again(
             "reading ranks whose clocks differ",
             {rank: summaries[rank] for rank in questions},
-            lambda rank: RankRequest(self.salvage, communications=True, summary=questions[rank]),
+            lambda rank: replace(self._whole_rank, summary=questions[rank]),
         )
         for rank, graph in again.items():
             _refuse_changed(summaries[rank], graph)
@@ -144,7 +146,7 @@ class SummaryJobReader:
             return self._read_again(
                 "reading ranks on the path",
                 {rank: timed[rank] for rank in questions},
-                lambda rank: RankRequest(self.salvage, communications=True, excerpt=questions[rank]),
+                lambda rank: replace(self._whole_rank, excerpt=questions[rank]),
             )
 
         def ask_replay(
@@ -153,7 +155,7 @@ class SummaryJobReader:
             return self._read_again(
                 doing,
                 {rank: timed[rank] for rank in ranks},
-                lambda rank: RankRequest(self.salvage, communications=True, replay=question(rank)),
+                lambda rank: replace(self._whole_rank, replay=question(rank)),
             )
 
         def read_whole(ranks: Iterable[int]) -> dict[int, DependencyGraph]:
@@ -164,9 +166,12 @@ class SummaryJobReader:
         )
         return source.job
 
+    @property
+    def _whole_rank(self) -> RankRequest:
+        return RankRequest(self.salvage, communications=True, step_patterns=self.step_patterns)
+
     def _whole(self, summaries: Mapping[int, DependencyGraph], matched: Collectives) -> dict[int, DependencyGraph]:
-        asked = RankRequest(self.salvage, communications=True)
-        found = self._read_again("reading whole ranks", summaries, lambda _: asked)
+        found = self._read_again("reading whole ranks", summaries, lambda _: self._whole_rank)
         for rank, graph in found.items():
             _refuse_changed(summaries[rank], graph)
         # Compared with each other alone the few that are read would seem to wait for nobody.

@@ -6,6 +6,7 @@ annotations and outermost operators of the step's thread, and the GPU work that 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -51,10 +52,15 @@ def kinds_in_run(graph: DependencyGraph) -> Mapping[int, Kind]:
     """Return the kind of each step, by the step's number; the most frequent kind is the first.
 
     All are of one kind if the steps hardly repeat, or if only a summary of a rank is known. Of a job it is the
-    first rank with all steps that shows the kinds.
+    first rank with all steps that shows the kinds. Kinds of an engine's steps are their phases.
     """
-    numbers = [one.number for one in step_lengths(graph)]
+    lengths = step_lengths(graph)
+    numbers = [one.number for one in lengths]
     one_kind = dict.fromkeys(numbers, Kind(0, ""))
+    if any(one.phase for one in lengths):
+        phases = Counter(one.phase or "" for one in lengths)
+        of_phase = {phase: Kind(at, phase) for at, (phase, _) in enumerate(phases.most_common())}
+        return {one.number: of_phase[one.phase or ""] for one in lengths}
     of_ranks = [part.graph for part in graph.rank_graphs] if isinstance(graph, JobGraph) else [graph]
     known = (rank for rank in of_ranks if rank.attached(RankSummary) is None)
     rank = next((rank for rank in known if {item.number for item in rank.steps()} >= set(numbers)), None)
@@ -78,7 +84,7 @@ def _contents(graph: DependencyGraph) -> Iterator[Content]:
     order = np.argsort(launched, kind="stable")
     gpu, launched = gpu[order], launched[order]
     for item in graph.steps():
-        first, past = np.searchsorted(launched, (item.start_ns, item.end_ns))
+        first, past = np.searchsorted(launched, (item.start_ns, item.until_ns))
         yield content_of_step(graph, item.start_ns, item.end_ns, gpu[first:past])
 
 

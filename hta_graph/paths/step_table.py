@@ -27,7 +27,7 @@ class StepRow:
     """A step: its lengths (ns), the class that most of its critical path belongs to, how much of it has a cause.
 
     ``outlier`` describes what an unusual step contains; ``None`` for the usual ones. ``path`` is that of its usual
-    window.
+    window. Of an engine's step there are its phase, its batch and its tokens.
     """
 
     step: int
@@ -37,6 +37,9 @@ class StepRow:
     coverage: float
     outlier: str | None
     path: CriticalPath = field(repr=False, compare=False)
+    phase: str | None = None
+    requests: int | None = None
+    tokens: int | None = None
 
 
 def step_rows(
@@ -72,12 +75,13 @@ def usual_steps(graph: DependencyGraph) -> Mapping[int, StepLength]:
     median = next(one for one in lengths if one.number == chosen)
     of_kind: dict[int, list[StepLength]] = {}
     for one in lengths:
-        if one.is_candidate:
+        # Of an engine's steps the candidates are of one phase, and each phase has a median of its own.
+        if one.is_candidate or (one.phase and one.launches_work):
             of_kind.setdefault(kinds[one.number].number, []).append(one)
     usual = {
         kind: sorted(steps, key=lambda one: one.iteration_ns)[(len(steps) - 1) // 2]
         for kind, steps in of_kind.items()
-        if len(steps) >= FEWEST_OF_KIND and len(of_kind) > 1
+        if len(of_kind) > 1 and (len(steps) >= FEWEST_OF_KIND or steps[0].phase)
     }
     return {one.number: usual.get(kinds[one.number].number, median) for one in lengths}
 
@@ -88,7 +92,8 @@ def kinds_of_unlike_length(graph: DependencyGraph) -> list[tuple[str, int, int]]
     There are none where kinds are so alike in length that no step of one would be an outlier among those of another.
     """
     usual, kinds = usual_steps(graph), kinds_in_run(graph)
-    counts = Counter(kinds[one.number] for one in step_lengths(graph) if one.is_candidate)
+    lengths = step_lengths(graph)
+    counts = Counter(kinds[one.number] for one in lengths if one.is_candidate or (one.phase and one.launches_work))
     median = {
         kinds[one.number]: one.iteration_ns for one in usual.values() if counts[kinds[one.number]] >= FEWEST_OF_KIND
     }
@@ -110,7 +115,10 @@ def _step_row(one: StepLength, path: CriticalPath, outlier: str | None) -> StepR
     # Of equal classes the one that comes first in the order of the table.
     bound_by = max(path.by_bound_ns.items(), key=lambda item: item[1])[0]
     lengths = (one.iteration_ns, one.latency_ns)
-    return StepRow(one.number, *lengths, bound_by, path.coverage, outlier, path)
+    _, item = steps_by_number(path.graph).get(one.number, (0, None))
+    said = None if item is None else item.engine
+    sizes = (None, None) if said is None else (said.requests, said.tokens)
+    return StepRow(one.number, *lengths, bound_by, path.coverage, outlier, path, one.phase, *sizes)
 
 
 def _outlier_texts(graph: DependencyGraph, steps: Sequence[StepLength], data_load: Sequence[str]) -> list[str | None]:

@@ -15,6 +15,7 @@ from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import CPU_KINDS, Bools, EdgeKind, EventKind, Ids, Ints, kind_mask
+from hta_graph.paths.intervals import union
 from hta_graph.trace.table import Step
 
 
@@ -59,7 +60,10 @@ class Sink:
 
 
 def step_sink(graph: DependencyGraph, item: Step) -> Sink:
-    """End a step with the later of its own end and the last GPU activity that any thread launched inside it."""
+    """End a step with the later of its own end and the last GPU activity that any thread launched inside it.
+
+    An engine's step ends with its GPU work: while that runs, its call may be preparing the next step.
+    """
     known = _step_sinks(graph)
     if item not in known:
         known[item] = _find_step_sink(graph, item)
@@ -75,8 +79,10 @@ def _step_sinks(graph: DependencyGraph) -> dict[Step, Sink]:
 
 def _find_step_sink(graph: DependencyGraph, item: Step) -> Sink:
     lane = int(graph.event_table.lane[item.event])
-    launched = launched_in(graph, item.start_ns, item.end_ns)
-    return later_sink(sink_on_thread(graph, lane, item.end_ns), sink_on_gpu(graph, launched))
+    on_gpu = sink_on_gpu(graph, launched_in(graph, item.start_ns, item.until_ns))
+    if item.engine is not None and on_gpu is not None:
+        return on_gpu
+    return later_sink(sink_on_thread(graph, lane, item.end_ns), on_gpu)
 
 
 @memoized
@@ -91,23 +97,74 @@ def step_work_ends(graph: DependencyGraph) -> Ints:
     if (known := graph.attached(RankSummary)) is not None:
         return known.steps.end
     steps, launches = graph.steps(), _launches_by_time(graph)
-    starts, ends = (np.array(times, np.int64) for times in (
-        [item.start_ns for item in steps], [item.end_ns for item in steps],
+    starts, ends, untils = (np.array(times, np.int64) for times in (
+        [item.start_ns for item in steps], [item.end_ns for item in steps], [item.until_ns for item in steps],
     ))  # fmt: skip
-    first, past = (np.searchsorted(launches.source_ns, times) for times in (starts, ends))
+    ends[[item.engine is not None for item in steps]] = np.iinfo(np.int64).min
+    first, past = (np.searchsorted(launches.source_ns, times) for times in (starts, untils))
     busy = np.flatnonzero(past > first)
     # One more behind the last, so that a range may end there; every second result is that of the time between ranges.
     on_gpu = np.append(graph.event_table.end[launches.target], np.iinfo(np.int64).min)
     bounds = np.stack([first[busy], past[busy]], axis=1).ravel()
     ends[busy] = np.maximum(ends[busy], np.maximum.reduceat(on_gpu, bounds)[::2] if len(busy) else 0)
+    without = np.flatnonzero(ends == np.iinfo(np.int64).min)
+    ends[without] = [steps[at].end_ns for at in without.tolist()]
     return freeze(ends)
 
 
 @memoized
 def earlier_work_ends(graph: DependencyGraph) -> Ints:
     """Return when the work of the steps before each has ended (ns), in order of time; of the first when it starts."""
-    starts = np.array([item.start_ns for item in graph.steps()[:1]], np.int64)
+    starts = np.array([_first_begins(graph, item) for item in graph.steps()[:1]], np.int64)
     return freeze(np.append(starts, np.maximum.accumulate(step_work_ends(graph))[:-1]))
+
+
+def _first_begins(graph: DependencyGraph, item: Step) -> int:
+    """Return where the first step begins: an engine's when earlier GPU work has ended, else with its own.
+
+    What the GPU did before the recording is not in the file, so an engine's step that waits for it begins late.
+    """
+    own = launched_in(graph, item.start_ns, item.until_ns) if item.engine is not None else NO_POINTS
+    if not len(own):
+        return item.start_ns
+    events, work = graph.event_table, np.flatnonzero(graph.is_gpu)
+    called = take_or(events.start, graph.launching_call[work], otherwise=EARLIEST)
+    earlier = work[called < item.start_ns]
+    begins = max(
+        int(events.start[own].min()), int(events.end[earlier].max(initial=EARLIEST)), end_before_recording(graph)
+    )
+    return begins if begins < int(events.end[own].max()) else item.start_ns
+
+
+@memoized
+def end_before_recording(graph: DependencyGraph) -> int:
+    """Return when (ns) the GPU's work from before the recording ends, as far as the first recorded work shows it.
+
+    A stream's first activity waited for it if it was queued for longer than the recording had lasted when its launch
+    returned, on an idle GPU: nothing in the file held it back.
+
+        recording  |--launch--|                                  the GPU shows nothing meanwhile
+        stream                                      [first activity
+    """
+    events = graph.event_table
+    rows = np.flatnonzero(graph.is_gpu & (graph.launching_call >= 0))
+    _, first = np.unique(events.lane[rows], return_index=True)
+    if not len(rows):
+        return EARLIEST
+    begins, busy = int(events.start.min()), union(events.start[rows], events.end[rows])
+    for row in rows[first].tolist()[::-1]:
+        returned, start = int(events.end[graph.launching_call[row]]), int(events.start[row])
+        covered = busy.covered_until(np.array([returned, start]))
+        is_idle = covered[1] - covered[0] <= MOST_BUSY * (start - returned)
+        if start - returned > max(returned - begins, LEAST_QUEUED_NS) and is_idle:
+            return start
+    return EARLIEST
+
+
+LEAST_QUEUED_NS = 1_000_000
+"""A shorter wait for a launch is none that matters."""
+MOST_BUSY = 0.05
+"""An idle GPU may run this share of a time."""
 
 
 def later_sink(cpu: Sink, gpu: Sink | None) -> Sink:

@@ -71,7 +71,7 @@ class Window:
     and the whole trace. ``rows_after`` counts the events that begin once the whole trace's work has ended, and
     ``after_ns`` is how long they go on. ``step`` is the number of a profiler step. Of a job ``missing`` are the ranks
     that have no such window. ``is_default``: no window was named. ``is_iteration``: a latency stands for the iteration,
-    which is as long.
+    which is as long. ``until_ns`` is until when launches are the step's, if not until its end on the CPU.
     """
 
     start_ns: int
@@ -89,6 +89,7 @@ class Window:
     form: WindowForm = "usual"
     is_default: bool = False
     is_iteration: bool = field(default=False, compare=False)
+    until_ns: int | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"<window {self.label}: {milliseconds(self.end_ns - self.start_ns)} ms from {self.start_ns} ns>"
@@ -98,6 +99,11 @@ class Window:
         """Start and end (ns) of the CPU window: the step or annotation itself, else the window."""
         start = self.start_ns if self.cpu_start_ns is None else self.cpu_start_ns
         return start, start + self.cpu_ns
+
+    @property
+    def launch_span(self) -> tuple[int, int]:
+        """From when until when (ns) launches are the window's own."""
+        return self.cpu_span[0], self.cpu_span[1] if self.until_ns is None else self.until_ns
 
     @property
     def is_whole(self) -> bool:
@@ -186,6 +192,8 @@ def query_text(question: str, *arguments: object, **options: object) -> str:
 def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> WindowQuery:
     """Analyze ``ProfilerStep#number``, from its start to the later of its end and the end of its last GPU activity.
 
+    A step of an inference engine is analyzed from the end of the GPU work before it to the end of its own.
+
     Args:
         number: the N of ``ProfilerStep#N``.
         cpu_window: stop at the annotation's end.
@@ -212,7 +220,8 @@ def annotation(
     """Analyze instances of a CPU annotation, counted from 0 in order of time.
 
     The window ends with the later of the annotation and the last GPU activity that its thread launched inside it, or
-    that a thread launched on its behalf, such as autograd's in a backward pass.
+    that a thread launched on its behalf, such as autograd's in a backward pass. One that names a step of an inference
+    engine is analyzed as that step.
 
     Args:
         name: the exact name, or a regular expression that must match all of it.
@@ -235,6 +244,11 @@ def annotation(
             raise QueryError(
                 f"{graph.path}: there is no instance {asked} of {name!r}; choose from 0 to {len(instances) - 1}"
             )
+        item = graph.trace.engine_step_of(int(instances[first])) if until == first and not cpu_window else None
+        if item is not None:
+            # Until the end of the GPU work of earlier steps it would be these that are analyzed.
+            label = f"{graph.name_of(int(instances[first]))}[{first}]"
+            return replace(_step_window(graph, *_find_step(graph, item.number)), label=label)
         events = graph.event_table
         span = (int(events.start[instances[first]]), int(events.end[instances[first : until + 1]].max()))
         lane = int(events.lane[instances[until]])
@@ -337,9 +351,9 @@ def _step_window(
     lane = int(graph.event_table.lane[item.event])
     span = (item.start_ns, item.end_ns)
     sink, before = step_sink(graph, item), int(earlier_work_ends(graph)[at])
-    resolved = _with_sink(graph, span, f"ProfilerStep#{item.number}", lane, sink, cpu_window=cpu_window)
-    resolved = replace(resolved, step=item.number)
-    if not gpu_window:
+    resolved = _with_sink(graph, span, item.label, lane, sink, cpu_window=cpu_window)
+    resolved = replace(resolved, step=item.number, until_ns=None if item.engine is None else item.until_ns)
+    if not gpu_window and (item.engine is None or cpu_window or before >= sink.time_ns):
         return replace(resolved, gpu_ns=max(before, sink.time_ns) - before)
     if before >= resolved.sink.time_ns:
         raise QueryError(
@@ -347,7 +361,8 @@ def _step_window(
             "choose another step",
         )
     return replace(
-        resolved, start_ns=before, gpu_ns=resolved.end_ns - before, label=f"{resolved.label} (GPU window)",
+        resolved, start_ns=before, gpu_ns=resolved.end_ns - before,
+        label=f"{resolved.label} (GPU window)" if gpu_window else resolved.label,
         cpu_start_ns=item.start_ns, form="gpu",
     )  # fmt: skip
 
@@ -607,13 +622,28 @@ class StepLength:
     latency_ns: int
     is_candidate: bool
     launches_work: bool
+    phase: str | None = None
+
+
+def main_phase(phases: Sequence[str | None], lengths: Sequence[int]) -> str | None:
+    """Return the phase of an engine's steps that takes most time, of equals the first; None where no step has one.
+
+    >>> main_phase(["prefill", "decode", "decode"], [30, 20, 20])
+    'decode'
+    """
+    total: Counter[str] = Counter()
+    for phase, length in zip(phases, lengths, strict=True):
+        if phase is not None:
+            total[phase] += length
+    return max(total, key=lambda phase: total[phase], default=None)
 
 
 @memoized
 def step_lengths(graph: DependencyGraph) -> tuple[StepLength, ...]:
     """Measure every step, in order of time.
 
-    Candidates are the steps that launched GPU work, else all; the file's first step is none where there are others.
+    Candidates are the steps that launched GPU work, else all; the file's first step is none where there are others. Of
+    an engine's they are the steps of the phase that takes most time.
     """
     if (known := graph.attached(RankSummary)) is not None:
         return _known_lengths(known.steps)
@@ -631,13 +661,15 @@ def step_lengths(graph: DependencyGraph) -> tuple[StepLength, ...]:
     ends = np.array([item.end_ns for item in steps])
     sinks = step_work_ends(graph)
     launches = np.sort(graph.edges_of(EdgeKind.LAUNCH).source_ns)
-    busy = np.searchsorted(launches, ends) > np.searchsorted(launches, starts)
-    before = np.concatenate([starts[:1], np.maximum.accumulate(sinks)[:-1]])
-    iteration = np.maximum(sinks - before, 0) if busy.any() else ends - starts
+    busy = np.searchsorted(launches, [item.until_ns for item in steps]) > np.searchsorted(launches, starts)
+    iteration = np.maximum(sinks - earlier_work_ends(graph), 0) if busy.any() else ends - starts
     candidate = busy.copy() if busy.any() else np.ones(len(steps), np.bool_)
+    phases = [item.phase for item in steps]
+    if (phase := main_phase(phases, iteration.tolist())) is not None:
+        candidate &= (iteration > 0) & np.array([own == phase for own in phases])
     # Allocation, compilation and caches that fill make the first step unlike all others.
     candidate[0] &= not candidate[1:].any()
-    columns = (iteration.tolist(), (sinks - starts).tolist(), candidate.tolist(), busy.tolist())
+    columns = (iteration.tolist(), (sinks - starts).tolist(), candidate.tolist(), busy.tolist(), phases)
     return tuple(StepLength(item.number, *of) for item, *of in zip(steps, *columns, strict=True))
 
 
@@ -658,7 +690,7 @@ def _job_step_lengths(job: JobGraph) -> tuple[StepLength, ...]:
         # Where an earlier step's work ends later nothing of this one stands alone.
         if end > before:
             is_candidate, is_busy = proposed[item.number] == max(proposed.values()), item.number in busy
-            found.append(StepLength(item.number, end - before, end - item.start_ns, is_candidate, is_busy))
+            found.append(StepLength(item.number, end - before, end - item.start_ns, is_candidate, is_busy, item.phase))
             before = end
     return tuple(found)
 

@@ -9,6 +9,7 @@ from itertools import groupby
 import numpy as np
 
 from hta_graph.arrays import summed_by, take_or
+from hta_graph.attribution.graph_kernels import graph_kernels, operator_of_activities
 from hta_graph.errors import TraceError
 from hta_graph.gpu_activity import Activities, WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -24,14 +25,16 @@ from hta_graph.roofline.recorded_calls import NOT_RECORDED, RecordedCall, Record
 class OperatorActivities:
     """The activities of a graph, in the order of :func:`activities`, with the calls of operators that launched them.
 
-    ``operator`` is the canonical row of the operator (-1: none, or it says nothing of this activity), ``number`` which
-    of ``calls`` it is, ``operator_ns`` how long all activities of the operator take together: an activity does that
+    ``instance`` numbers the operators (-1: none, or it says nothing of this activity): one of a captured graph works
+    once in each replay. ``thread`` is the lane that it ran on (of a capture one of its own), ``number`` which of
+    ``calls`` it is, ``operator_ns`` how long all activities of the operator take together: an activity does that
     share of the operator's work. ``host_copy`` marks copies from and to the host. ``unread`` is why the file could
     not be read again.
     """
 
     every: Activities
-    operator: Ids
+    instance: Ids
+    thread: Ids
     number: Ints
     operator_ns: Ints
     host_copy: Bools
@@ -54,27 +57,32 @@ def operator_activities(graph: DependencyGraph) -> OperatorActivities:
     every = activities(graph)
     host_copy = _host_copies(graph, every)
     operator = _operators_with_inputs(graph, every, host_copy)
+    replay = np.where(graph_kernels(graph).launch[every.row] >= 0, every.call, -1)
+    known = np.flatnonzero(operator >= 0)
+    pairs, place = np.unique(np.stack([operator[known], replay[known]]), axis=1, return_inverse=True)
+    place = place.reshape(-1)
+    instance = np.full(len(every), -1, np.int32)
+    instance[known] = place
     try:
-        calls, unread = _calls_of(graph, every, operator), ""
+        calls, unread = _calls_of(graph, every, pairs, instance), ""
     except TraceError as error:  # a graph that was saved lives on without its trace's file
         calls, unread = RecordedCalls((), np.zeros(0, np.int64)), str(error)
-        operator = np.full(len(every), -1, np.int32)
-    known, length = operator >= 0, every.end - every.start
-    rows, place = np.unique(operator[known], return_inverse=True)
+        instance, known, place = np.full(len(every), -1, np.int32), known[:0], place[:0]
+    length = every.end - every.start
     number, operator_ns = np.full(len(every), -1, np.int64), length.copy()
     number[known] = calls.number[place]
-    operator_ns[known] = summed_by(place, length[known], len(rows))[place]
-    return OperatorActivities(every, operator, number, operator_ns, host_copy, calls.calls, unread)
+    operator_ns[known] = summed_by(place, length[known], pairs.shape[1])[place]
+    thread = take_or(graph.event_table.lane, np.where(operator < len(graph.event_table), operator, -1))
+    return OperatorActivities(every, instance, thread, number, operator_ns, host_copy, calls.calls, unread)
 
 
-def _calls_of(graph: DependencyGraph, every: Activities, operator: Ids) -> RecordedCalls:
-    """Read what each operator (ascending) was given, with the name of the activity that took most of its time."""
-    known = np.flatnonzero(operator >= 0)
-    rows, place = np.unique(operator[known], return_inverse=True)
-    order = np.lexsort((known, every.end[known] - every.start[known], place))
-    longest = np.zeros(len(rows), np.int64)
-    longest[place[order]] = known[order]  # the last one written is the longest
-    return recorded_calls(graph, rows, graph.event_table.name[every.row[longest]])
+def _calls_of(graph: DependencyGraph, every: Activities, pairs: Ids, instance: Ids) -> RecordedCalls:
+    """Read what each operator was given, with the name of the activity that took most of its time."""
+    known = np.flatnonzero(instance >= 0)
+    order = np.lexsort((known, every.end[known] - every.start[known], instance[known]))
+    longest = np.zeros(pairs.shape[1], np.int64)
+    longest[instance[known[order]]] = known[order]  # the last one written is the longest
+    return recorded_calls(graph, pairs[0], graph.event_table.name[every.row[longest]], pairs[1])
 
 
 def _host_copies(graph: DependencyGraph, every: Activities) -> Bools:
@@ -90,11 +98,13 @@ def _host_copies(graph: DependencyGraph, every: Activities) -> Bools:
 def _operators_with_inputs(graph: DependencyGraph, every: Activities, host_copy: Bools) -> Ids:
     """Return the operator whose inputs determine an activity's work; -1 where none does.
 
-    The operator around the launch of a captured graph was given the inputs of the whole graph, not of one kernel.
+    The operator around the launch of a captured graph was given the inputs of the whole graph, not of one kernel; that
+    around the launch of the kernel during capture was given those.
     """
-    found = graph.launching_operator[every.row]
+    found = operator_of_activities(graph, every.row)
     silent = (every.type == WorkType.COMMUNICATION) | host_copy
-    silent |= take_or(graph.event_flags.graph_launch_call, every.call, otherwise=False)
+    replayed = take_or(graph.event_flags.graph_launch_call, every.call, otherwise=False)
+    silent |= replayed & (graph_kernels(graph).launch[every.row] < 0)
     return np.where(silent, -1, found).astype(np.int32)
 
 

@@ -144,8 +144,8 @@ class AttainableWork:
     @cached_property
     def counted_calls(self) -> Ints:
         """How many calls each group has: operators, else activities."""
-        operator, work = self.found.operator[self.groups.place], self.groups.work
-        instance = np.where(operator >= 0, operator, work.row).astype(np.int64)
+        operator, work = self.found.instance[self.groups.place].astype(np.int64), self.groups.work
+        instance = np.where(operator >= 0, operator, -1 - work.row)
         pairs = np.unique(np.stack([self.groups.number, instance]), axis=1)
         return np.bincount(pairs[0], minlength=len(self.groups))
 

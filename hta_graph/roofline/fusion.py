@@ -21,7 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, stable_order, summed_by, take_or
+from hta_graph.arrays import first_of_runs, stable_order, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Floats, Ints
@@ -161,8 +161,7 @@ def fusion_chains(graph: DependencyGraph) -> FusionChains:
     fusible = (number >= 0) & known[number]
     # Activities of one operator are one call; a run ends where the stream does something else, and where another thread
     # launches: what forward computes is kept for backward.
-    operator, lane = found.operator[order], every.lane[order]
-    thread = take_or(graph.event_table.lane, operator)
+    operator, lane, thread = found.instance[order], every.lane[order], found.thread[order]
     is_call = first_of_runs(operator, lane)
     is_run = is_call & first_of_runs(fusible, lane, thread)
     calls = np.flatnonzero(is_call & fusible)

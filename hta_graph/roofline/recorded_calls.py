@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from hta_graph.attribution.graph_kernels import rows_by_graph
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import EventKind, Ids, Ints
@@ -45,36 +46,39 @@ class RecordedCalls:
     number: Ints
 
 
-def recorded_calls(graph: DependencyGraph, operators: Ids, kernels: Ids) -> RecordedCalls:
+def recorded_calls(graph: DependencyGraph, operators: Ids, kernels: Ids, replays: Ids) -> RecordedCalls:
     """Read what some operators were given.
 
     Args:
         graph: their graph; its trace's file must still be there.
-        operators: canonical rows.
+        operators: canonical rows, or rows of its captures.
         kernels: for each one the name code of the kernel that took most of its time.
+        replays: for each one of a capture the call that launches its replay, around which the step's annotation is.
 
     Raises:
         TraceError: the file is gone or has changed.
     """
-    texts = read_arg_texts(graph.trace, INPUTS, operators)
-    names = graph.event_table.name[operators].tolist()
     known: dict[tuple[Any, ...], int] = {}
-    around = _annotations_around(graph, operators)
-    number = [known.setdefault(one, len(known)) for one in zip(names, kernels.tolist(), texts, around, strict=True)]
-    calls = [_recorded_call(graph.names[name], graph.names[kernel], given, said) for name, kernel, given, said in known]
-    return RecordedCalls(calls, np.array(number, np.int64))
+    number = np.zeros(len(operators), np.int64)
+    for of, here, rows in rows_by_graph(graph, operators):
+        texts = read_arg_texts(of.trace, INPUTS, rows)
+        names = [of.name_of(row) for row in rows.tolist()]
+        around = _annotations_around(graph, names, rows if of is graph else replays[here])
+        asked = zip(names, kernels[here].tolist(), texts, around, strict=True)
+        number[here] = [known.setdefault(one, len(known)) for one in asked]
+    calls = [_recorded_call(name, graph.names[kernel], given, said) for name, kernel, given, said in known]
+    return RecordedCalls(calls, number)
 
 
-def _annotations_around(graph: DependencyGraph, operators: Ids) -> list[str]:
-    """Return the annotations around operators whose work depends on them; "" for the others."""
-    depends = np.array([name.endswith(ANNOTATED_OPERATORS) for name in graph.names] or [False])
-    asked = np.flatnonzero(depends[graph.event_table.name[operators]])
-    found = [""] * len(operators)
+def _annotations_around(graph: DependencyGraph, names: Sequence[str], rows: Ids) -> list[str]:
+    """Return the annotations around rows of operators whose work depends on them; "" for the others."""
+    asked = np.flatnonzero(np.array([name.endswith(ANNOTATED_OPERATORS) for name in names], np.bool_))
+    found = [""] * len(names)
     if not len(asked):
         return found
     parent = graph.nesting(EventKind.ANNOTATION).parent
     says = np.array([PHASE.search(name) is not None for name in graph.names])[graph.event_table.name]
-    innermost = graph.enclosing(operators[asked], EventKind.ANNOTATION)
+    innermost = graph.enclosing(rows[asked], EventKind.ANNOTATION)
     for at, row in zip(asked.tolist(), nearest_around(parent, innermost, says).tolist(), strict=True):
         found[at] = graph.name_of(row) if row >= 0 else ""
     return found

@@ -124,6 +124,25 @@ def has_gpu_rows(path: Location) -> bool | None:
     return is_found if has_events and is_whole else None
 
 
+CAPTURE_BOUNDS = tuple(re.compile(rb'"(?:cuda|hip|cu)Stream' + end) for end in (rb"BeginCapture", rb"EndCapture"))
+"""The calls that begin and end the capture of a graph, in a trace's text."""
+
+
+def has_captures(path: Location) -> bool:
+    """Return whether a trace records the capture of a graph from begin to end, by its text."""
+    before, missing = b"", set(CAPTURE_BOUNDS)
+    try:
+        for chunk in _text_chunks(path):
+            text = before + chunk
+            missing -= {bound for bound in missing if bound.search(text)}
+            if not missing:
+                return True
+            before = text[-LONGEST_CATEGORY:]
+    except (OSError, HtaGraphError):
+        pass
+    return False
+
+
 LABELLED_PROCESS = re.compile(rb'"pid"\s*:\s*"\[[A-Z]{2}\d{2}[^"\]]{0,80}\] -?\d')
 """A process id with the label of a rank, as SGLang's merger writes it."""
 

@@ -279,18 +279,28 @@ def _fault_in_text(text: str, raw: bytes, error: json.JSONDecodeError) -> FaultE
     return FaultError(byte, error.msg.removesuffix(" at"))
 
 
+def _json_type(value: object) -> str:
+    """Name the type of a value as JSON calls it.
+
+    >>> [_json_type(value) for value in (None, True, 7, 1.5, "x", {})]
+    ['null', 'a boolean', 'a number', 'a number', 'a string', 'an object']
+    """
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", dict: "an object"}
+    return names.get(type(value), "null")
+
+
 def _rows_and_header(path: Location, document: object) -> tuple[list[Any], dict[str, Any]]:
     if isinstance(document, list):
         return document, {}
     if not isinstance(document, dict):
-        raise NotATraceError(path, f"holds a JSON {type(document).__name__}, not a trace")
+        raise NotATraceError(path, f"holds {_json_type(document)} as JSON, not a trace")
     if "traceEvents" not in document:
         keys = ", ".join(list(document)[:5]) or "none"
         kind = "a host execution trace" if "nodes" in document else "JSON"
         raise NotATraceError(path, f"is {kind} without traceEvents (its keys: {keys})", "pass a Kineto trace")
     rows = document["traceEvents"]
     if not isinstance(rows, list):
-        raise TraceError(path, f"has traceEvents of type {type(rows).__name__}, not a list")
+        raise TraceError(path, f"has {_json_type(rows)} as traceEvents, not a list")
     return rows, document
 
 

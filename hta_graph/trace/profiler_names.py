@@ -357,6 +357,15 @@ captures a graph; what runs the result later has other names."""
 CAPTURE_CALL = re.compile(r"(cuda|hip|cu)StreamBeginCapture")
 """Calls from which on a stream's work is captured in a graph, instead of run."""
 
+CAPTURE_END_CALL = re.compile(r"(cuda|hip|cu)StreamEndCapture")
+"""Calls that end a capture."""
+
+CAPTURED_CALL = re.compile(r"(cuda|hip|cu(?!da))(?!Graph|\w*HostFunc)\w*(Launch|Memcpy|Memset)")
+"""Calls that, during a capture, each become a node of the graph with a GPU activity of its own."""
+
+FILL_KERNEL = re.compile(r"fillBuffer")
+"""Kernels with which AMD's runtime sets memory."""
+
 WAITING_OS_CALL = re.compile(
     r"not running|pthread_(cond_\w*wait|mutex_\w*lock|rwlock_\w*lock|join|\w*timedjoin_np|barrier_wait|spin_lock)"
     r"|sem_\w*wait|sem(timed)?op$|futex|p?poll$|p?select$|epoll_p?wait|io_getevents|(clock_)?nanosleep|u?sleep$"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ class RankFile:
     """A trace file, its rank, and where the rank comes from: ``header``, ``file name`` or ``order``.
 
     A file that cannot be read has an ``error``; its rank is the one in its name, or its place in the order.
-    ``process`` says which one of a file that holds several ranks.
+    ``process`` says which one of a file that holds several ranks, ``captures`` where its graphs were captured.
     """
 
     path: Location
@@ -52,6 +52,7 @@ class RankFile:
     source: str
     error: HtaGraphError | None = None
     process: str | None = None
+    captures: tuple[Location, ...] = ()
 
 
 def header_count(header: Header, key: str) -> int | None:
@@ -163,6 +164,42 @@ def files_of_no_rank(files: Sequence[FoundFile], has_gpu_rows: Callable[[Locatio
         return []
     found = {file: has_gpu_rows(file.path) for file in unknown}
     return [file for file, on_gpu in found.items() if on_gpu is False or (is_all and on_gpu)]
+
+
+def captures_beside_replays(
+    files: Sequence[FoundFile],
+    has_captures: Callable[[Location], bool],
+    has_gpu_rows: Callable[[Location], bool | None],
+) -> list[FoundFile]:
+    """Return the recordings of the capture of graphs among the files of ranks, by their content.
+
+    Of files that claim one rank, or none, those are that have a capture, where another one has none; if all have one,
+    those without GPU activities. One that alone claims its rank is a capture if it has no GPU activities and another
+    file claims none. Files whose ranks differ are not opened.
+    """
+    by_rank: dict[int | None, list[FoundFile]] = {}
+    for file in files:
+        if not file.error and not file.process:
+            by_rank.setdefault(_rank_of(file), []).append(file)
+    found = []
+    for own in by_rank.values():
+        if len(own) == 1 and (None not in by_rank or len(by_rank) == 1):
+            continue
+        capturing = [file for file in own if has_captures(file.path)]
+        if len(own) == 1 or len(capturing) == len(own):
+            capturing = [file for file in capturing if has_gpu_rows(file.path) is False]
+        found += capturing
+    return found if len(found) < len(files) else []
+
+
+def with_captures_of_ranks(ranks: Sequence[RankFile], captures: Sequence[FoundFile]) -> list[RankFile]:
+    """Give each rank the captures of its graphs: those that name no rank of these may be of any."""
+    known = {file.rank for file in ranks}
+    rank_of = {one.path: _rank_of(one) for one in captures}
+    return [
+        replace(file, captures=tuple(path for path, rank in rank_of.items() if rank == file.rank or rank not in known))
+        for file in ranks
+    ]
 
 
 def derived_files(files: Sequence[FoundFile]) -> list[FoundFile]:

@@ -20,7 +20,7 @@ from hta_graph.trace.columnize import assemble_recorded, assemble_traces, collec
 from hta_graph.trace.decompress import FileBytes, read_bytes
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import foreign_trace_error, writer_of
-from hta_graph.trace.header import has_gpu_rows, has_labelled_processes, peek_header
+from hta_graph.trace.header import has_captures, has_gpu_rows, has_labelled_processes, peek_header
 from hta_graph.trace.json_reader import Header, RowReader, paused_gc
 from hta_graph.trace.launch_arrows import match_launches_by_arrows
 from hta_graph.trace.lost_returns import end_frames_with_callers
@@ -30,12 +30,14 @@ from hta_graph.trace.rank_files import (
     FoundFile,
     RankFile,
     assign_ranks,
+    captures_beside_replays,
     choose_ranks,
     copies_beside_traces,
     derived_files,
     expand_inputs,
     files_of_no_rank,
     header_count,
+    with_captures_of_ranks,
 )
 from hta_graph.trace.readers import is_database, reader_of
 from hta_graph.trace.table import Trace
@@ -169,7 +171,9 @@ def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: 
     found = _without_copies(_without_derived(found, say), places, say)
     if not found:
         raise TraceError(", ".join(map(str, places)), "no trace among these files")
-    ranks = assign_ranks(_without_front_ends(_without_merged(found, say), say))
+    captures = _captures_among(found, say)
+    found = [file for file in found if file not in captures]
+    ranks = with_captures_of_ranks(assign_ranks(_without_front_ends(_without_merged(found, say), say)), captures)
     by_order = [file for file in ranks if file.source == "order" and len(ranks) > 1 and not file.error]
     if by_order:
         say(_order_line(by_order))
@@ -249,6 +253,15 @@ def _derived_line(paths: Sequence[Location]) -> str:
     names = _first_of(paths[0].parent, [path.name for path in paths])
     what = "1 file that is a copy" if len(paths) == 1 else f"{len(paths)} files that are copies"
     return f"skipped {what} of a rank with counters or an overlay: {names}"
+
+
+def _captures_among(found: Sequence[FoundFile], say: Say) -> list[FoundFile]:
+    """Return the files that are no ranks, but recordings of the capture of their graphs, and name them."""
+    captures = captures_beside_replays(found, has_captures, has_gpu_rows)
+    if captures:
+        names = _first_of(captures[0].path.parent, [file.path.name for file in captures])
+        say(f"{names}: not a rank, but the capture of graphs; names the kernels of their replays")
+    return captures
 
 
 def _order_line(files: Sequence[RankFile]) -> str:

@@ -19,6 +19,14 @@ from hta_graph.arrays import Columns, freeze, take_or
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Floats, Ids, Ints, kind_mask
 from hta_graph.storage.location import Location
 from hta_graph.text.formatting import html_table
+from hta_graph.trace.engine_steps import (
+    STEP_PATTERNS,
+    EngineStep,
+    FoundStep,
+    find_engine_steps,
+    own_pattern,
+    read_step_name,
+)
 from hta_graph.trace.gpu_clock import FileTimes, GpuClock
 from hta_graph.trace.json_reader import Number
 from hta_graph.trace.profiler_names import STEP_NAME
@@ -32,7 +40,7 @@ READING_DIAGNOSTICS: dict[str, str] = {
     "rows_dropped_no_name": "events without a name",
     "rows_dropped_bad_time": "events without a valid start and duration, such as a missing or out-of-range number",
     "rows_dropped_negative_duration": "events that end before they start",
-    "rows_dropped_absurd_time": "events longer than 30 days, or more than a year from the median start",
+    "rows_dropped_absurd_time": "events longer than 30 days or more than a year from the median start",
     "rows_dropped_bad_id": "events with a correlation, External id or sequence number that does not fit 64 bits",
     "rows_dropped_unpaired": "B events without an E event on their thread, and E events without a B event",
     "rows_ended_with_caller": "Python frames that outlived the frame that called them, ended with it",
@@ -132,12 +140,35 @@ def activity_mask(events: EventTable, lanes: LaneTable) -> Bools:
 
 @dataclass(frozen=True)
 class Step:
-    """One ``ProfilerStep#N`` annotation on the CPU; times in ns."""
+    """One ``ProfilerStep#N`` annotation on the CPU, or a step of an inference engine; times in ns.
+
+    The work of an engine's step is what is launched ``until_ns``, where the next step starts; ``engine`` is what its
+    name says, ``call_ns`` when its annotation starts and ends.
+    """
 
     number: int
     event: int
     start_ns: int
     end_ns: int
+    until_ns: int = -1
+    engine: EngineStep | None = None
+    call_ns: tuple[int, int] = (0, 0)
+
+    def __post_init__(self) -> None:
+        if self.engine is None:
+            object.__setattr__(self, "until_ns", self.end_ns)
+
+    @property
+    def phase(self) -> str | None:
+        """What an engine does in it; None of a step that is no engine's."""
+        return None if self.engine is None else self.engine.phase
+
+    @property
+    def label(self) -> str:
+        """What a person calls it."""
+        if self.engine is None or self.engine.is_inside:
+            return f"ProfilerStep#{self.number}"
+        return f"{self.engine.phase} step {self.number}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,6 +197,10 @@ class Trace:
     """What the file says of each event, where GPU events were moved into host time; None where all are as recorded."""
     recording: Recording | None = None
     """Which rows of its file are this rank's, where several ranks were merged into the file."""
+    step_patterns: tuple[str, ...] = ()
+    """Regular expressions of annotations that are steps besides the known ones."""
+    is_excerpt: bool = False
+    """Whether rows were left out: a step without GPU work may have had some."""
 
     def __repr__(self) -> str:
         rank = "" if self.rank is None else f", rank {self.rank}"
@@ -183,7 +218,7 @@ class Trace:
         lines = [f"{self.path}: {self.salvaged}"] if self.salvaged else []
         found = {key: count for key, count in self.diagnostics.items() if count and key.startswith("rows_")}
         if found:
-            listed = [f"{count:,} {READING_DIAGNOSTICS[key].split(',')[0]} ({key})" for key, count in found.items()]
+            listed = [f"{READING_DIAGNOSTICS[key].split(',')[0]}: {count:,} ({key})" for key, count in found.items()]
             lines.append(f"{self.path}: {', '.join(listed)}")
         return lines + [f"{self.path}: {line}" for line in (*self.notes, *self.repeated_steps)]
 
@@ -222,6 +257,7 @@ class Trace:
             events=self.events.take(rows),
             syncs=syncs.take(syncs.event >= 0),
             copies=copies.take(copies.event >= 0),
+            is_excerpt=True,
             moved_from=self.moved_from and self.moved_from.take(rows),
         )
 
@@ -249,15 +285,49 @@ class Trace:
         return {}
 
     def steps(self) -> list[Step]:
-        """List the profiler steps on the CPU in time order.
+        """List the profiler steps on the CPU in time order, or those of an inference engine.
 
         Where a profiler's second cycle repeats the numbers of the first one, its steps are numbered on from there.
+        An engine's steps are numbered from 0; profiler steps are preferred unless one has several of them in it.
         """
         return list(self._find_steps)
 
     @cached_property
     def _find_steps(self) -> tuple[Step, ...]:
-        return tuple(step for cycle in self._cycles for step in cycle)
+        profiled, found = [step for cycle in self._cycles for step in cycle], self._engine_calls
+        if profiled and found:
+            starts = [item.start_ns for item in profiled]
+            of = np.searchsorted(starts, [one.start_ns for one in found], side="right") - 1
+            inside = [at >= 0 and one.start_ns < profiled[at].end_ns for at, one in zip(of, found, strict=True)]
+            within = of[inside]
+            if len(np.unique(within)) == len(within):
+                said = {at: one for at, one, there in zip(of.tolist(), found, inside, strict=True) if there}
+                return tuple(_with_engine(step, said.get(at)) for at, step in enumerate(profiled))
+        if profiled and not found:
+            return tuple(profiled)
+        kept = found[: len(found) - self.calls_without_work]
+        return tuple(
+            Step(number, one.event, one.start_ns, one.end_ns, one.until_ns, one.step, (one.start_ns, one.end_ns))
+            for number, one in enumerate(kept)
+        )
+
+    @cached_property
+    def _engine_calls(self) -> list[FoundStep]:
+        """Return the calls of an inference engine's steps, the last ones perhaps without work."""
+        return find_engine_steps(self.events, self.names, self.step_patterns)
+
+    def engine_step_of(self, event: int) -> Step | None:
+        """Return the step of an engine that an event names, as its annotation or as one of those in it."""
+        start, name = int(self.events.start[event]), self.name_of(event)
+        found = next((one for one in self._find_steps if one.engine and one.start_ns <= start < one.until_ns), None)
+        patterns = [*map(own_pattern, self.step_patterns), *STEP_PATTERNS]
+        return found if found is not None and read_step_name(name, patterns) is not None else None
+
+    @property
+    def calls_without_work(self) -> int:
+        """How many calls of an engine at the end are no steps: the recording ended before their GPU work began."""
+        works = [one.launches_work for one in self._engine_calls]
+        return works[::-1].index(True) if any(works) and not self.is_excerpt else 0
 
     @cached_property
     def _cycles(self) -> list[list[Step]]:
@@ -294,6 +364,14 @@ class Trace:
                 lines.append(f"{names} occur again in another cycle of the profiler; there they are {numbers}")
         more = len(lines) - MOST_CYCLES_NAMED
         return lines if more <= 0 else [*lines[:MOST_CYCLES_NAMED], f"… and {more:,} more cycles"]
+
+
+def _with_engine(step: Step, found: FoundStep | None) -> Step:
+    """Let a profiler step say what the engine's step in it says."""
+    if found is None:
+        return step
+    engine = replace(found.step, is_inside=True)
+    return replace(step, engine=engine, until_ns=step.end_ns, call_ns=(found.start_ns, found.end_ns))
 
 
 def _numbered_on(cycles: list[list[Step]]) -> list[list[Step]]:

@@ -89,7 +89,7 @@ QUICK_SYNC_NS = 10_000
 SLOW_CALL = 5
 """A launching call of this many times its usual length waited for something."""
 
-Missing = Literal["gpu_not_recorded", "nothing_recorded", "not_started"]
+Missing = Literal["gpu_not_recorded", "kernels_not_recorded", "nothing_recorded", "not_started"]
 """What rows do not show: what launched work did, what most of a window was, what launched work waited for."""
 
 DIFFERS_SHARE = 0.25
@@ -194,6 +194,8 @@ def _missing_rows(base: ReplayGraph) -> tuple[Missing, float] | None:
     if not length_ns or has_partial_rows(graph):
         return None
     if graph.is_gpu.any():
+        if graph.event_flags.kernel_launch_call.any() and not (graph.event_table.kind == EventKind.KERNEL).any():
+            return "kernels_not_recorded", 1.0
         idle_ns, late_ns = _idle_on_path(critical_path(graph, resolved_window(window)))
         # What has no cause on the path is called unexplained, with its reason.
         known_ns = late_ns - recorded_path_totals(base)[0].by_bound_ns[BoundBy.UNEXPLAINED.label]

@@ -263,8 +263,8 @@ def rows_within(graph: DependencyGraph, what: Selector) -> Bools:
 def _owner_lookup(kind: str) -> Callable[[DependencyGraph], tuple[Ids, Ids]]:
     @memoized
     def known(graph: DependencyGraph) -> tuple[Ids, Ids]:
-        found = owners(graph, kind)
-        return found.innermost(np.arange(len(graph.event_table), dtype=np.int32)), found.above
+        found, rows = owners(graph, kind), np.arange(len(graph.event_table), dtype=np.int32)
+        return found.innermost(rows), found.above[rows]  # rows of captures do not run in this window
 
     return known
 

@@ -139,6 +139,11 @@ def _lengths() -> dict[str, Schema]:
         "kinds": list_of(record(_kind(), "A kind."), "Kinds of steps that both sides have, the most frequent first."),
         "steps_of_one_side": _both(integer("Number of steps."), "Steps of kinds that the other side does not have."),
         "pairs": list_of(record(_pair(), "A pair."), "The same steps of both sides."),
+        "since_step": _both(
+            integer("First step of the run's last level; null if it has one level.", null=True),
+            "Where the lengths compared begin: a run whose steps become longer or shorter on the way has levels.",
+        ),
+        "earlier_levels": list_of(record(_level(), "A level."), "Steps before the run's last level, compared too."),
     }
 
 
@@ -152,6 +157,19 @@ def _kind() -> dict[str, Schema]:
         "diff_ns": ns("Test minus control"),
         "noise_ns": ns("Largest difference that noise explains; null if a side has one such step", null=True),
         "judged": boolean("Whether the kind is part of the comparison; rare longer steps are not."),
+    }
+
+
+def _level() -> dict[str, Schema]:
+    return {
+        "side": one_of(["control", "test"], "Run that has it."),
+        "first_step": integer("First step."),
+        "last_step": integer("Last step."),
+        "steps": integer("Number of steps."),
+        "control_ns": ns("Median of the control"),
+        "test_ns": ns("Median of the test"),
+        "diff_ns": ns("Test minus control"),
+        "noise_ns": ns("Largest difference that noise explains"),
     }
 
 

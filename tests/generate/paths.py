@@ -274,7 +274,7 @@ def what_if() -> Schema:
         ),
         "reason": one_of(
             [
-                *("gpu_not_recorded", "nothing_recorded", "not_started"),
+                *("gpu_not_recorded", "kernels_not_recorded", "nothing_recorded", "not_started"),
                 *("fixed", "another_path", "contended", "unusual", "waiting", "steps_differ"),
             ],
             "Why predictions cannot be trusted: launched GPU work is not recorded, most of the window has no operator "

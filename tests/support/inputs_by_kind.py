@@ -698,7 +698,7 @@ INPUTS: dict[str, Input] = {
     ),
     "a length of 584 years": Input(
         _made(late_ends((4, 18446744073709546.0), count=3)), "kernels", {"k_mm": 300, "k_add": 200, "k_mul": 300},
-        "1 events without a valid start and duration",
+        "events without a valid start and duration: 1 (rows_dropped_bad_time)",
     ),
     "control: programmatic launch": Input(
         _made(overlapping()), "kernels", {f"triton_{number}": 220 for number in range(4)}

@@ -3,6 +3,7 @@
 ``sample_trace`` is one rank whose GPU is busy. ``slower_trace`` is the same script after three changes: a loader that
 takes longer, a loss that is logged in mid-step, a layer whose backward kernel is another. ``four_ranks`` train together
 and wait for rank 2, whose loader is slow. ``two_gpus`` is one process whose model is split over two GPUs.
+``serving`` is an inference server whose scheduler is slow.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from tests.simulator import Dialect, Program, Run, pytorch_idioms, simulate, to_bytes, write
 from tests.simulator.program import Frame, Gap, Launch, Op, Statement, Stream, SyncDevice, ThreadProgram, Wait
+from tests.simulator.serving import ServingFault, ServingShape, serve
 from tests.support.samples import SAMPLES
 
 FOLDER = SAMPLES
@@ -199,6 +201,15 @@ def document_of(run: Run) -> dict[str, Any]:
     return with_inputs({**written.document, "traceName": "simulated training steps, not a recording"})
 
 
+def served() -> dict[str, Any]:
+    """Simulate a server that answers some requests."""
+    shape = ServingShape(
+        "vllm", requests=6, seed=4, fault=ServingFault("scheduler", 350_000), prompt=(100, 500), answer=(6, 14)
+    )
+    document = document_of(serve(shape).job.runs[0])
+    return document | {"traceName": "a simulated inference server, not a recording"}
+
+
 def with_two_gpus(document: dict[str, Any]) -> dict[str, Any]:
     """Note a second device like the first."""
     (device,) = document["deviceProperties"]
@@ -235,6 +246,7 @@ def samples() -> dict[Path, bytes]:
         SAMPLE: sample(),
         FOLDER / "slower_trace.json.gz": compressed(document_of(run_of(SLOWER))),
         FOLDER / "two_gpus.json.gz": compressed(with_two_gpus(document_of(split_run()))),
+        FOLDER / "serving.json.gz": compressed(served()),
         **{FOLDER / "four_ranks" / f"rank_{rank}.json.gz": compressed(found) for rank, found in enumerate(ranks)},
     }
 

@@ -71,16 +71,16 @@ NOT_TRACES = {
     "empty": (b"", "is empty"),
     "white space": (b" \n\t ", "is truncated at byte|is empty"),
     "empty gzip": (gzip.compress(b""), "is truncated at byte 0|is empty"),
-    "a number": (b"7", "holds a JSON int, not a trace"),
-    "a string": (b'"traceEvents"', "holds a JSON str, not a trace"),
-    "null": (b"null", "not a trace"),
-    "true": (b"true", "holds a JSON bool, not a trace"),
+    "a number": (b"7", "holds a number as JSON, not a trace"),
+    "a string": (b'"traceEvents"', "holds a string as JSON, not a trace"),
+    "null": (b"null", "holds null as JSON, not a trace"),
+    "true": (b"true", "holds a boolean as JSON, not a trace"),
     "an object": (b'{"a": 1, "b": 2}', "JSON without traceEvents (its keys: a, b)"),
     "an empty object": (b"{}", "without traceEvents"),
     "a key inside": (b'{"other": {"traceEvents": []}}', "JSON without traceEvents (its keys: other)"),
-    "traceEvents an object": (b'{"traceEvents": {}}', "has traceEvents of type dict, not a list"),
-    "traceEvents null": (b'{"traceEvents": null}', "has traceEvents of type NoneType, not a list"),
-    "traceEvents text": (b'{"traceEvents": "x"}', "has traceEvents of type str, not a list"),
+    "traceEvents an object": (b'{"traceEvents": {}}', "has an object as traceEvents, not a list"),
+    "traceEvents null": (b'{"traceEvents": null}', "has null as traceEvents, not a list"),
+    "traceEvents text": (b'{"traceEvents": "x"}', "has a string as traceEvents, not a list"),
     "host execution trace": (b'{"schema": "1.0.1", "pid": 3, "nodes": []}', "host execution trace without traceEvents"),
     "numbers": (b"[1, 2, 3]", "is a list without event objects, not a trace"),
     "memory timeline": (b"[[1, 0, 512, 3], [2, 1, 512, 3]]", "is a list without event objects, not a trace"),
@@ -403,8 +403,8 @@ def test_a_bad_row_is_dropped_counted_and_reported_in_one_line(
     before = folder_contents(tmp_path)
     status, out, err = run_command(capsys, "info", path, "--json", "-")
     assert (status, err.count("\n")) == (0, 1), err
-    assert f"{path}: 1 " in err
-    assert f"({key})" in err
+    assert err.startswith(f"{path}: ")
+    assert f": 1 ({key})" in err
     (rank,) = json.loads(out)["ranks"]
     assert (rank["events"], rank["start_ns"], rank["end_ns"]) == (2, 10_000, 25_000)
     assert {name: n for name, n in rank["diagnostics"].items() if n and name in READING_DIAGNOSTICS} in (

@@ -45,7 +45,7 @@ def test_a_frame_ends_with_its_caller(tmp_path: Path, capsys: pytest.CaptureFixt
     assert ends(trace) == {"main": 1000, "forward": 200, "mask": 200, "where": 40, "backward": 900}
     assert trace.diagnostics["rows_ended_with_caller"] == 1
     err = run_command(capsys, "info", path)[2]
-    assert err == f"{path}: 1 Python frames that outlived the frame that called them (rows_ended_with_caller)\n"
+    assert err == f"{path}: Python frames that outlived the frame that called them: 1 (rows_ended_with_caller)\n"
     assert trace.events.index.tolist() == [0, 1, 2, 3, 4]
     hg.build_graph(trace)
 

@@ -17,6 +17,7 @@ TRACES = {
     "trace.json.gz": ("sample_trace.json.gz", "three training steps of one rank"),
     "slower.json.gz": ("slower_trace.json.gz", "the same script after three changes"),
     "two_gpus.json.gz": ("two_gpus.json.gz", "one process whose model is split over two GPUs"),
+    "serving.json.gz": ("serving.json.gz", "an inference server: prefill, decode, CUDA graphs"),
     "job": ("four_ranks", "four ranks that train together"),
 }
 """Name of a sample trace in the manual → the bundled file or folder, and its description."""

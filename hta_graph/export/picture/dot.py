@@ -28,7 +28,7 @@ from hta_graph.export.picture.style import (
     short_label,
 )
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import EventKind
+from hta_graph.model import CLASS_LABELS, EventKind
 
 
 def run_dot(source: str, form: str, target: str | Path) -> bytes:
@@ -251,7 +251,10 @@ class DotDrawing:
         lines += [self.bold] if any(link.bold for link in links) else []
         # Hatched for waits, whose boxes are dashed.
         marks = {fill: "▨" if fill in IDLE_PREFIX else "■" for fill in sorted({box.fill for box in boxes})}
-        fills = [f'<FONT COLOR="{fill_and_border(fill)[1]}">{mark}</FONT> {fill}' for fill, mark in marks.items()]
+        fills = [
+            f'<FONT COLOR="{fill_and_border(fill)[1]}">{mark}</FONT> {CLASS_LABELS.get(fill, fill)}'
+            for fill, mark in marks.items()
+        ]
         named = (("boxes", fills), ("arrows", lines))
         return [f"legend, {what}: {' &nbsp; '.join(items)}" for what, items in named if items]
 

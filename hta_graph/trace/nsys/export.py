@@ -49,6 +49,7 @@ SIZE_KEYS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_S
 NODE_KEYS = ("NODE_RANK", "GROUP_RANK", "SLURM_NODEID")
 ASSIGNMENT = re.compile(r'([A-Z0-9_]{1,40})="?(\d{1,7})"?$')
 EXPECTED = {KERNELS: "kernels", CALLS: "CUDA calls"}
+WITHOUT_NAMES = "the export has no names of calls and kernels (StringIds), which are left out; export again"
 WITHOUT_ROWS = "record again, and export with nsys export --type sqlite"
 
 
@@ -167,7 +168,8 @@ class Export:
     def notes(self) -> tuple[str, ...]:
         """What a reader of an answer must know: what is not in the file."""
         missing = [words for table, words in EXPECTED.items() if not self.database.has(table, "start")]
-        return (f"the export has no {' and no '.join(missing)}",) if missing else ()
+        nameless = () if self.database.has("StringIds", "id", "value") else (WITHOUT_NAMES,)
+        return (*((f"the export has no {' and no '.join(missing)}",) if missing else ()), *nameless)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

@@ -33,6 +33,13 @@ def on_cpu(*, launches: bool = False, work_us: float = 90) -> TraceBuilder:
     return trace
 
 
+def with_a_copy(trace: TraceBuilder) -> TraceBuilder:
+    """Add a copy that the GPU runs: it shows nothing of kernels."""
+    trace.call("cudaMemcpyAsync", 960, 965, 99)
+    trace.copy("Memcpy HtoD (Pinned -> Device)", 966, 970, 99)
+    return trace
+
+
 def in_slices(launches: int, slice_us: float) -> TraceBuilder:
     """The host launches ten kernels at a time, each in 10 µs; the GPU starts them when its time slice comes.
 
@@ -73,6 +80,10 @@ SAID: dict[str, tuple[Callable[[], TraceBuilder], str | None, str]] = {
     "launches without work": (
         lambda: on_cpu(launches=True), "gpu_not_recorded",
         "step 1: no GPU activity is recorded for 10 launch calls, only host time; savings are unknown; ",
+    ),
+    "launches without kernels": (
+        lambda: with_a_copy(on_cpu(launches=True)), "kernels_not_recorded",
+        "step 1: no kernel is recorded for 10 launch calls; savings are unknown; ",
     ),
     "a program on the CPU": (on_cpu, None, "step 1: no GPU activity is recorded; bound by host time ("),
     "hardly a row": (

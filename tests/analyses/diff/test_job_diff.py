@@ -199,7 +199,7 @@ def test_what_the_noise_of_few_steps_hides_is_said_first() -> None:
     found = compared_jobs(*folders)
     answer = answer_of(found)
     assert not found.beyond_noise
-    assert answer.opening[0].startswith("In the test, rank 2 delays the others by ")
+    assert answer.opening[0].startswith("In the job after, rank 2 delays the others by ")
     assert answer.opening[1].startswith("No difference in iteration time beyond noise: ")
     assert [line.startswith("A difference below ") for line in answer.opening].count(True) == 1
     assert answer.opening[-1].startswith("In the control, rank 1 delays the others by ")

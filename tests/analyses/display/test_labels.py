@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from analyses.display.labels import CAUSE, EDGE, MEANING, REASON, SHORT, class_meanings, short_labels
+from analyses.display.labels import CAUSE, EDGE, MEANING, REASON, SHORT, SHORT_IN_SERVING, class_meanings, short_labels
+from analyses.messages.serving import BOUNDS
 from analyses.questions.idle_time import LaunchGap
 from hta_graph.model import BoundBy, EdgeKind, GapCause, Reason
+from hta_graph.paths.engine_gaps import StepGapCause
 from tests.support.trace_builder import TraceBuilder
 
 WORDS = [(MEANING, BoundBy), (CAUSE, [*GapCause, *list(LaunchGap)[:3]]), (REASON, Reason), (EDGE, EdgeKind)]
@@ -27,6 +29,13 @@ def test_short_words_of_each_class_and_cause_fit_a_cell() -> None:
     shared = {"CPU, no operator": 2, "unexplained": 2}
     assert {words: count for words, count in Counter(SHORT.values()).items() if count > 1} == shared
     assert max(map(len, SHORT.values())) <= 19
+
+
+def test_short_words_of_serving_fit_a_cell_and_change_no_others() -> None:
+    known = {*BOUNDS, *(cause.label for cause in StepGapCause)}
+    assert set(SHORT_IN_SERVING) <= known
+    assert not known & set(SHORT)
+    assert max(map(len, SHORT_IN_SERVING.values())) <= 19
 
 
 def test_without_a_gpu_communication_is_not_the_gpus(tmp_path: Path) -> None:

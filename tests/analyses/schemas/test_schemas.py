@@ -103,6 +103,9 @@ def test_schemas_describe_nothing_that_is_never_written(written: list[Written]) 
         "tables.collectives[].imbalance",
         *(f"{verdict}.{key}" for verdict in ("job_verdict", "control_job_verdict") for key in ("since_step", "reason")),
         "unread",
+        # Levels are in runs whose steps change on the way; not every header says who recorded it.
+        *(place for place in missing["diff"] if "earlier_levels[]" in place),
+        *(place for place in missing["info"] if place.endswith("[].recorder")),
         "edges[].rule",
         "custom_rules",
         "events[].host_start_ns",

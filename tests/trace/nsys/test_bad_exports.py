@@ -74,6 +74,12 @@ def test_an_export_without_one_table_is_read(tmp_path: Path, table: str) -> None
     answer(program().write(tmp_path / "part.sqlite", without=[table]))
 
 
+def test_an_export_without_names_says_that_calls_and_kernels_are_left_out(tmp_path: Path) -> None:
+    trace = hg.read_trace(program().write(tmp_path / "part.sqlite", without=["StringIds"]))
+    assert "the export has no names of calls and kernels (StringIds), which are left out; export again" in trace.notes
+    assert trace.diagnostics["rows_dropped_no_name"]
+
+
 @pytest.mark.parametrize("schema", ["3.25", "3.11", "2.7"])
 def test_older_schemas_are_read_from_the_tables_and_columns_that_are_there(tmp_path: Path, schema: str) -> None:
     assert answer(program(schema=schema).write(tmp_path / "old.sqlite")).graph.trace.rank == 1

@@ -13,7 +13,7 @@ from tests.support.make_samples import FOLDER
 def test_the_bundled_traces_are_written_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--traces", str(tmp_path / "new")]) == 0
     written = sorted(path.name for path in (tmp_path / "new").iterdir())
-    assert written == ["job", "slower.json.gz", "trace.json.gz", "two_gpus.json.gz"]
+    assert written == ["job", "serving.json.gz", "slower.json.gz", "trace.json.gz", "two_gpus.json.gz"]
     assert (tmp_path / "new" / "trace.json.gz").read_bytes() == (FOLDER / "sample_trace.json.gz").read_bytes()
     assert len(list((tmp_path / "new" / "job").iterdir())) == 4
     assert f"{tmp_path}/new/job" in capsys.readouterr().out

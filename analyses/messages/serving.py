@@ -1,0 +1,93 @@
+"""What ``serving`` says: steps of an inference engine, their phases, what bounds them, why the GPU is idle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
+from analyses.messages.engine_steps import idle, median
+from hta_graph.errors import Remedy
+
+TITLE = "Engine steps: iteration by part"
+NO_STEPS_FIGURE = "no steps of an inference engine"
+
+CAUSES = {
+    "scheduler": "the scheduler",
+    "tokenizer": "the tokenizer or detokenizer",
+    "sampling": "sampling on the CPU",
+    "output": "processing of results",
+    "requests": "receiving requests",
+    "preparation": "preparing the step's inputs",
+    "in_step": "host code in the step",
+    "sync": "a synchronizing call",
+    "host_code": "other host code",
+    "waiting": "the engine's thread waits",
+    "launching": "launching",
+    "not_started": "launched work that does not start",
+    "unrecorded": "no recorded cause",
+}
+"""What each cause of an idle GPU is called in a sentence."""
+
+BOUNDS = {
+    "gpu_compute": "GPU compute",
+    "exposed_communication": "exposed communication",
+    "host_between_steps": "the host between steps",
+    "host_in_steps": "the host in the steps",
+}
+"""What bounds a phase, as a sentence says it."""
+
+PARTS = {
+    "gpu_work_ns": "GPU compute and copies",
+    "exposed_communication_ns": "exposed communication",
+    "idle_before_ns": "GPU idle before the step's work",
+    "idle_inside_ns": "GPU idle in the step's work",
+}
+"""What a figure calls the parts of an iteration."""
+
+
+def headline(subject: str, length_ns: int, idle_ns: Mapping[str, int], bound: str, steps: int) -> str:
+    """Say how long the steps of the main phase take, and what bounds them."""
+    length = median(length_ns) if steps > 1 else brief_duration(length_ns)
+    said = idle(idle_ns["idle_before_ns"], idle_ns["idle_inside_ns"], length_ns)
+    return f"{subject}: {length}, bound by {BOUNDS[bound]}; {said}"
+
+
+def largest_cause(cause: str, name: str, per_step_ns: int, share: float) -> str:
+    """Name the largest cause of idle time, and the bound of what removing it saves."""
+    named = f", {quoted(name)}" if name else ""
+    return (
+        f"largest cause of idle time: {CAUSES[cause]} ({brief_share(share)} of it{named}); "
+        f"removing it saves at most {brief_duration(per_step_ns)} per step"
+    )
+
+
+def padding(padded: int, share: float) -> str:
+    """Say how much of the requests of replayed graphs is padding.
+
+    >>> padding(9, 0.12)
+    'padding to the batch sizes of CUDA graphs is 12% of the requests computed in 9 steps'
+    """
+    return (
+        f"padding to the batch sizes of CUDA graphs is {brief_share(share)} of the requests computed in "
+        f"{counted(padded, 'step')}"
+    )
+
+
+def waits_for_earlier(label: str, waits_ns: int, latency_ns: int) -> str:
+    """Say that most of a step's latency is work of the steps before it."""
+    return (
+        f"{label}: {brief_duration(waits_ns)} of its {brief_duration(latency_ns)} latency waits for GPU work of "
+        "earlier steps, which is not counted as its own"
+    )
+
+
+def no_steps(rank: int) -> str:
+    """Report a window without steps of an engine."""
+    return f"rank {rank}: the window has no steps of an inference engine"
+
+
+NAME_STEPS = Remedy(
+    "read_graphs(…, step_patterns=[…]) names the annotations that are steps",
+    "--step-pattern names the annotations that are steps",
+)
+"""How to name some."""

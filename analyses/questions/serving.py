@@ -1,0 +1,412 @@
+"""serving: the steps of an inference engine by phase, what bounds them, and why the GPU is idle between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses import column_types
+from analyses.analysis import Analysis
+from analyses.answer import Answer, Note
+from analyses.display.charts import empty_figure, new_figure
+from analyses.messages import engine_steps as step_messages
+from analyses.messages import serving as messages
+from analyses.scope import Scope
+from analyses.tables import Table, table_of
+from hta_graph.arrays import rows_by_value
+from hta_graph.paths.engine_gaps import StepGapCause, StepGaps, engine_gaps
+from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
+from hta_graph.paths.windows import main_phase
+from hta_graph.trace.engine_steps import PHASES
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["TABLES", "answer", "engine_phases", "engine_steps", "figure", "graph_sizes", "step_gaps"]
+
+STEPS = [
+    *("rank", "scope", "step", "phase", "requests", "tokens", "runs_as", "latency_ns", "waits_ns", "iteration_ns"),
+    *("busy_ns", "exposed_communication_ns", "idle_before_ns", "idle_inside_ns", "graph_launches", "activities"),
+    *("padded_requests", "tokens_per_s"),
+]
+PHASE_COLUMNS = [
+    *("rank", "scope", "phase", "steps", "time_ns", "time_share", "median_ns", "bound_by", "gpu_work_share"),
+    *("exposed_communication_share", "idle_before_share", "idle_inside_share", "tokens", "tokens_per_s"),
+]
+GAPS = ["rank", "scope", "phase", "place", "cause", "idle_ns", "idle_share", "per_step_ns", "name"]
+SIZES = ["rank", "scope", "phase", "padded_requests", "steps", "requests", "padding_share", "time_ns"]
+BOUNDS = tuple(messages.BOUNDS)
+UNKNOWN_NUMBERS = ("requests", "tokens", "padded_requests", "tokens_per_s")
+RUNS_AS = ("graph", "partly graph", "eager", "no GPU work")
+MOSTLY = 0.5
+
+
+def engine_steps(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """List the steps of an inference engine.
+
+    A step's GPU work is what is launched from its start to that of the next step. Its iteration reaches from the end of
+    the GPU work before it to the end of its own.
+
+    Returns:
+        rank, scope, step, phase, requests, tokens, runs_as (graph, partly graph, eager), latency_ns (from the start of
+        its call to the end of its work), waits_ns (the part of that until earlier steps' GPU work has ended),
+        iteration_ns, busy_ns, exposed_communication_ns, idle_before_ns (the GPU idle before the step's first work),
+        idle_inside_ns (after that), graph_launches, activities, padded_requests (the batch size of the graph),
+        tokens_per_s.
+    """
+    found = table_of(scopes, lambda scope: [_step_record(row) for row in _steps_of(scope)], STEPS)
+    return found.astype(dict.fromkeys(UNKNOWN_NUMBERS, "Int64"))
+
+
+def _steps_of(scope: Scope) -> list[EngineStepRow]:
+    """Return the engine steps that start in a window."""
+    every, start = engine_step_table(scope.graph), {item.number: item.event for item in scope.graph.steps()}
+    inside = scope.holds(np.array([start[row.number] for row in every], np.int64))
+    return [row for row, is_inside in zip(every, inside.tolist(), strict=True) if is_inside]
+
+
+def _step_record(row: EngineStepRow) -> dict[str, Any]:
+    return {
+        "step": row.number,
+        "phase": row.phase,
+        "requests": _known(row.engine.requests),
+        "tokens": _known(row.engine.tokens),
+        "runs_as": _runs_as(row),
+        "latency_ns": row.latency_ns,
+        "waits_ns": row.waits_ns + row.before_recording_ns,
+        "iteration_ns": row.own_ns,
+        "busy_ns": row.busy_ns,
+        "exposed_communication_ns": row.exposed_ns,
+        **_idle_of(row),
+        "graph_launches": row.graph_launches,
+        "activities": row.activities,
+        "padded_requests": _known(row.engine.padded_requests),
+        "tokens_per_s": _known(None if row.tokens_per_s is None else round(row.tokens_per_s)),
+    }
+
+
+def _idle_of(row: EngineStepRow) -> dict[str, int]:
+    """Return how long the GPU is idle before a step's work and after its begin, without unrecorded earlier work."""
+    before = max(row.idle_before_ns - row.before_recording_ns, 0)
+    return {"idle_before_ns": before, "idle_inside_ns": row.idle_ns - before}
+
+
+def _known(number: int | None) -> Any:
+    return pd.NA if number is None else number
+
+
+def _runs_as(row: EngineStepRow) -> str:
+    """Say whether most of a step's GPU activities are launched by graphs."""
+    if not row.activities:
+        return "no GPU work"
+    if not row.activities_in_graphs:
+        return "eager"
+    return "graph" if row.activities_in_graphs > MOSTLY * row.activities else "partly graph"
+
+
+def engine_phases(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Sum up the steps of each phase, most time first.
+
+    Returns:
+        rank, scope, phase, steps, time_ns (of their iterations), time_share (of all steps), median_ns (iteration),
+        bound_by (the largest of the four parts that follow), gpu_work_share, exposed_communication_share,
+        idle_before_share, idle_inside_share (of the phase's time), tokens, tokens_per_s.
+    """
+    found = table_of(scopes, lambda scope: _phase_records(_steps_of(scope)), PHASE_COLUMNS)
+    return found.astype(dict.fromkeys(("tokens", "tokens_per_s"), "Int64"))
+
+
+def _phase_records(rows: Sequence[EngineStepRow]) -> list[dict[str, Any]]:
+    every = sum(row.own_ns for row in rows)
+    found = [_phase_record(phase, [row for row in rows if row.phase == phase], every) for phase in _phases(rows)]
+    return sorted(found, key=lambda record: -record["time_ns"])
+
+
+def _phases(rows: Sequence[EngineStepRow]) -> list[str]:
+    return list(dict.fromkeys(row.phase for row in rows))
+
+
+def _phase_record(phase: str, rows: Sequence[EngineStepRow], every_ns: int) -> dict[str, Any]:
+    time_ns, parts = sum(row.own_ns for row in rows), _parts_of_time(rows)
+    tokens = [row.engine.tokens for row in rows if row.engine.tokens is not None]
+    known = len(tokens) == len(rows)
+    shares = dict(zip(BOUNDS, parts, strict=True))
+    columns = ("gpu_work_share", "exposed_communication_share", "idle_before_share", "idle_inside_share")
+    return {
+        "phase": phase,
+        "steps": len(rows),
+        "time_ns": time_ns,
+        "time_share": time_ns / every_ns if every_ns else None,
+        "median_ns": int(np.median([row.own_ns for row in rows])),
+        "bound_by": max(shares, key=lambda bound: shares[bound]),
+        **{column: part / time_ns if time_ns else None for column, part in zip(columns, parts, strict=True)},
+        "tokens": sum(tokens) if known else pd.NA,
+        "tokens_per_s": round(sum(tokens) / time_ns * 1e9) if known and time_ns else pd.NA,
+    }
+
+
+def _parts_of_time(rows: Sequence[EngineStepRow]) -> tuple[int, int, int, int]:
+    """Return how long the GPU works, only communicates, and is idle before and in steps; in the order of the bounds."""
+    exposed, idle = sum(row.exposed_ns for row in rows), [_idle_of(row) for row in rows]
+    before, inside = (sum(one[place] for one in idle) for place in ("idle_before_ns", "idle_inside_ns"))
+    return sum(row.own_ns for row in rows) - exposed - before - inside, exposed, before, inside
+
+
+def step_gaps(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Divide the GPU's idle time in steps and between them by the part of the engine that works meanwhile.
+
+    Returns:
+        rank, scope, phase, place (before the step's first GPU work, or inside), cause, idle_ns, idle_share (of the idle
+        time of all steps), per_step_ns (by step of the phase), name (the annotation, frame, operator or call with most
+        of it); most idle time first.
+    """
+    return table_of(scopes, _gap_records, GAPS)
+
+
+def _gap_records(scope: Scope) -> list[dict[str, Any]]:
+    table, rows, gaps = engine_step_table(scope.graph), _steps_of(scope), engine_gaps(scope.graph)
+    chosen = {row.number for row in rows}
+    gaps = gaps.take(np.isin(gaps.step, [at for at, row in enumerate(table) if row.number in chosen]))
+    phase_of = np.array([PHASES.index(row.phase) if row.phase in PHASES else -1 for row in table], np.int64)
+    steps, every = Counter(row.phase for row in rows), int(gaps.length.sum())
+    key = (phase_of[gaps.step] * 2 + gaps.is_inside) * len(StepGapCause) + gaps.cause
+    found = [_gap_record(scope, gaps.take(at), table, steps, every) for at in rows_by_value(key).values()]
+    return sorted(found, key=lambda record: (-record["idle_ns"], record["phase"], record["cause"]))
+
+
+def _gap_record(
+    scope: Scope, gaps: StepGaps, table: Sequence[EngineStepRow], steps: Counter[str], every_ns: int
+) -> dict[str, Any]:
+    phase, idle_ns = table[int(gaps.step[0])].phase, int(gaps.length.sum())
+    return {
+        "phase": phase,
+        "place": "inside" if gaps.is_inside[0] else "before",
+        "cause": StepGapCause(int(gaps.cause[0])).label,
+        "idle_ns": idle_ns,
+        "idle_share": idle_ns / every_ns if every_ns else None,
+        "per_step_ns": round(idle_ns / steps[phase]),
+        "name": _most_idle_name(scope, gaps),
+    }
+
+
+def _most_idle_name(scope: Scope, gaps: StepGaps) -> str | None:
+    """Return the name of the rows that have most of some idle time; None where no row has."""
+    sums: Counter[str | None] = Counter()
+    for event, length in zip(gaps.event.tolist(), gaps.length.tolist(), strict=True):
+        sums[scope.graph.name_of(event) if event >= 0 else None] += length
+    return max(sums, key=lambda name: sums[name])
+
+
+def graph_sizes(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """List the batch sizes of the graphs that steps replay, where names of steps tell them.
+
+    Returns:
+        rank, scope, phase, padded_requests (the graph's batch size), steps, requests (of all these steps),
+        padding_share (of what the graphs compute), time_ns.
+    """
+    return table_of(scopes, lambda scope: _size_records(_steps_of(scope)), SIZES)
+
+
+def _size_records(rows: Sequence[EngineStepRow]) -> list[dict[str, Any]]:
+    sized = [row for row in rows if row.engine.padded_requests and row.engine.requests is not None]
+    found = []
+    for phase, size in sorted({(row.phase, row.engine.padded_requests or 0) for row in sized}):
+        alike = [row for row in sized if (row.phase, row.engine.padded_requests) == (phase, size)]
+        requests = sum(row.engine.requests or 0 for row in alike)
+        found.append(
+            {
+                "phase": phase,
+                "padded_requests": size,
+                "steps": len(alike),
+                "requests": requests,
+                "padding_share": 1 - requests / (size * len(alike)),
+                "time_ns": sum(row.own_ns for row in alike),
+            }
+        )
+    return found
+
+
+def answer(scopes: Sequence[Scope]) -> Answer:
+    """Return the tables ``engine_phases``, ``step_gaps``, ``engine_steps`` and ``graph_sizes``.
+
+    Args:
+        scopes: where to look.
+    """
+    tables = {
+        "engine_phases": engine_phases(scopes),
+        "step_gaps": step_gaps(scopes),
+        "engine_steps": engine_steps(scopes),
+        "graph_sizes": graph_sizes(scopes),
+    }
+    notes: list[str | Note] = [
+        Note(messages.no_steps(rank), messages.NAME_STEPS) for rank in _ranks_without_steps(scopes)
+    ]
+    notes += [note for scope in scopes for note in _notes_on_waits(scope)]
+    return Answer(tables, notes, conclusion=_conclusion(scopes, tables))
+
+
+def _ranks_without_steps(scopes: Sequence[Scope]) -> list[int]:
+    return list(dict.fromkeys(scope.rank for scope in scopes if not _steps_of(scope)))
+
+
+NOTES_ON_WAITS = 3
+
+
+def _notes_on_waits(scope: Scope) -> list[str]:
+    """Name the steps most of whose latency is GPU work of the steps before, those that wait longest first."""
+    late = [row for row in _steps_of(scope) if row.waits_ns > max(MOSTLY * row.latency_ns, 2 * row.own_ns)]
+    late = sorted(late, key=lambda row: -row.waits_ns)[:NOTES_ON_WAITS]
+    return [messages.waits_for_earlier(row.label, row.waits_ns, row.latency_ns) for row in late]
+
+
+def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> list[str]:
+    """Return the headline: the phase with most time on the rank whose GPU is idle longest in it, and why it is."""
+    steps = [(scope, row) for scope in scopes for row in _steps_of(scope)]
+    phase = main_phase([row.phase for _, row in steps], [row.own_ns for _, row in steps])
+    if phase is None:
+        return []
+    of_phase = [(scope, row) for scope, row in steps if row.phase == phase]
+    idle: Counter[int] = Counter({scope.rank: 0 for scope, _ in of_phase})
+    for scope, row in of_phase:
+        idle[scope.rank] += row.idle_ns
+    rank = max(idle, key=lambda at: idle[at])
+    rows = [row for scope, row in of_phase if scope.rank == rank]
+    record = _phase_record(phase, rows, 0)
+    usual = sorted(rows, key=lambda row: row.own_ns)[(len(rows) - 1) // 2]
+    where = f" on rank {rank}" if len(idle) > 1 else ""
+    said = [messages.headline(f"{_subject(rows)}{where}", usual.own_ns, _idle_of(usual), record["bound_by"], len(rows))]
+    said += _largest_cause(tables["step_gaps"], rank, phase, len(rows), record)
+    others = [row for scope, row in steps if scope.rank == rank]
+    said += _other_phases(phase, others)
+    return ["; ".join(said), *_padding(tables["graph_sizes"], rank)]
+
+
+def _subject(rows: Sequence[EngineStepRow]) -> str:
+    requests = [row.engine.requests for row in rows if row.engine.requests is not None]
+    tokens = [row.engine.tokens for row in rows if row.engine.tokens is not None]
+    of = step_messages.sizes(requests, tokens, rows[0].engine.image_size)
+    return step_messages.several(len(rows), rows[0].phase, of, [row.graph_launches for row in rows])
+
+
+LEAST_IDLE = 0.05
+"""Idle time below this share of a phase's time has no cause in the headline."""
+
+
+def _largest_cause(gaps: pd.DataFrame, rank: int, phase: str, steps: int, record: dict[str, Any]) -> list[str]:
+    own = gaps[(gaps["rank"] == rank) & (gaps["phase"] == phase)]
+    total = int(own["idle_ns"].sum())
+    if not record["time_ns"] or total < LEAST_IDLE * record["time_ns"]:
+        return []
+    sums = own.groupby("cause")["idle_ns"].sum()
+    cause = str(sums.idxmax())
+    names = own[own["cause"] == cause].sort_values("idle_ns", ascending=False)["name"]
+    name = names.iloc[0] if pd.notna(names.iloc[0]) else ""
+    return [messages.largest_cause(cause, name, round(int(sums[cause]) / steps), sums[cause] / total)]
+
+
+PHASES_NAMED = 3
+
+
+def _other_phases(phase: str, rows: Sequence[EngineStepRow]) -> list[str]:
+    """Say what share of the time the steps of other phases take."""
+    others = [record for record in _phase_records(rows) if record["phase"] != phase and record["time_share"]]
+    return [
+        step_messages.other_phase(record["steps"], record["phase"], record["time_share"])
+        for record in others[:PHASES_NAMED]
+    ]
+
+
+def _padding(sizes: pd.DataFrame, rank: int) -> list[str]:
+    """Say what share of the requests of graphs is padding, where some is."""
+    own = sizes[sizes["rank"] == rank]
+    computed = int((own["padded_requests"] * own["steps"]).sum()) if len(own) else 0
+    unused = computed - int(own["requests"].sum()) if len(own) else 0
+    return [messages.padding(int(own["steps"].sum()), unused / computed)] if unused else []
+
+
+def figure(found: Answer) -> Figure:
+    """Draw the iteration of each step: GPU work, exposed communication, and idle time before and in its work."""
+    frame = found.tables["engine_steps"]
+    if not len(frame):
+        return empty_figure(messages.TITLE, messages.NO_STEPS_FIGURE)
+    made = new_figure(title=messages.TITLE, x="step", y="ms")
+    several = len(set(frame["rank"])) > 1
+    labels = [
+        f"{f'rank {rank}, ' if several else ''}{step} {phase}"
+        for rank, step, phase in zip(frame["rank"], frame["step"], frame["phase"], strict=True)
+    ]
+    idle = frame["idle_before_ns"] + frame["idle_inside_ns"]
+    work = frame["iteration_ns"] - frame["exposed_communication_ns"] - idle
+    for column, label in messages.PARTS.items():
+        values = work if column == "gpu_work_ns" else frame[column]
+        made.add_bar(name=label, x=labels, y=values / 1e6)
+    made.update_layout(barmode="stack", bargap=0.1)
+    return made
+
+
+PHASE = column_types.text(
+    "What the engine does in it: prefill, decode, mixed, verify, draft, image, idle, or how it runs."
+)
+MEANINGS = {
+    "phase": PHASE,
+    "step": column_types.integer("Number of the step."),
+    "requests": column_types.integer("Requests in the batch; null if no name tells it.", null=True),
+    "tokens": column_types.integer("Tokens that are computed; null if no name tells it.", null=True),
+    "runs_as": column_types.one_of(RUNS_AS, "Whether graphs launch most of its GPU activities."),
+    "latency_ns": column_types.ns("From the start of its call to the end of its GPU work"),
+    "waits_ns": column_types.ns("The part of the latency until earlier GPU work has ended"),
+    "iteration_ns": column_types.ns("From the end of the GPU work before it to the end of its own"),
+    "busy_ns": column_types.ns("Time with at least one of its GPU activities running"),
+    "exposed_communication_ns": column_types.ns("Time with only communication of its GPU work running"),
+    "idle_before_ns": column_types.ns("GPU idle before its first GPU work: the host between steps"),
+    "idle_inside_ns": column_types.ns("GPU idle after its first GPU work"),
+    "graph_launches": column_types.integer("Graphs that it launches."),
+    "padded_requests": column_types.integer("Batch size of the graph; null if no name tells it.", null=True),
+    "tokens_per_s": column_types.integer("Tokens per second of iterations; null if tokens are not known.", null=True),
+}
+PHASE_MEANINGS = {
+    **MEANINGS,
+    "steps": column_types.integer("Number of steps."),
+    "time_ns": column_types.ns("Total iteration time of its steps"),
+    "time_share": column_types.share("The same, of all steps of the window", null=True),
+    "median_ns": column_types.ns("Median iteration"),
+    "bound_by": column_types.one_of(BOUNDS, "Largest part of its time."),
+    "gpu_work_share": column_types.share("Time with GPU compute or copies, of the phase's time", null=True),
+    "exposed_communication_share": column_types.share("Exposed communication, of the phase's time", null=True),
+    "idle_before_share": column_types.share("GPU idle before the steps' work, of the phase's time", null=True),
+    "idle_inside_share": column_types.share("GPU idle in the steps' work, of the phase's time", null=True),
+}
+GAP_MEANINGS = {
+    "phase": PHASE,
+    "place": column_types.one_of(["before", "inside"], "Before the step's first GPU work, or after that."),
+    "cause": column_types.one_of([cause.label for cause in StepGapCause], "Part of the engine that works meanwhile."),
+    "idle_share": column_types.share("The same, of the idle time of all steps", null=True),
+    "per_step_ns": column_types.ns("The same, by step of the phase"),
+}
+SIZE_MEANINGS = {
+    **PHASE_MEANINGS,
+    "padded_requests": column_types.integer("Batch size of the graph."),
+    "requests": column_types.integer("Requests of all these steps."),
+    "padding_share": column_types.share("Requests that the graphs compute for nobody"),
+}
+TABLES = {
+    "engine_phases": Table(engine_phases, PHASE_COLUMNS, PHASE_MEANINGS),
+    "step_gaps": Table(step_gaps, GAPS, GAP_MEANINGS),
+    "engine_steps": Table(engine_steps, STEPS, MEANINGS),
+    "graph_sizes": Table(graph_sizes, SIZES, SIZE_MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="serving",
+    help="Steps of an inference engine: phases, what bounds them, and why the GPU is idle between them.",
+    more="Steps are the annotations of vLLM, SGLang, TensorRT-LLM, ATOM and xDiT, or those that --step-pattern names.",
+    question="which phase of serving takes the time, and why is the GPU idle between steps?",
+    examples=("serving trace.json.gz", "serving job --csv steps.csv"),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

@@ -1,0 +1,289 @@
+"""Why the GPU is idle in and between the steps of an inference engine: which part of the engine works meanwhile.
+
+```
+CPU   |schedule|--- step 1 ---|sample|detokenize|schedule|--- step 2 --|
+GPU                |== 1 ==|                                  |== 2 ==|
+gap                        |- s -|- detokenize -|schedule|prep|
+```
+
+A gap is divided by what is open on the thread that launches next: its innermost row whose name tells a part of an
+engine, else the outermost one between the steps. While that thread waits, another one that makes tokens is the cause.
+Sources of the names: the code of vLLM, SGLang, TensorRT-LLM, LightLLM and ATOM.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+
+from hta_graph.arrays import Columns, pair_key, rows_by_value, split_intervals, take_or
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.memo import memoized
+from hta_graph.graph.timeline import nearest_around
+from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, kind_mask
+from hta_graph.paths.engine_step_table import engine_step_table
+from hta_graph.paths.intervals import Intervals, union
+
+
+class StepGapCause(IntEnum):
+    """What keeps the GPU idle in or before a step."""
+
+    SCHEDULER = 0
+    TOKENIZER = 1
+    SAMPLING = 2
+    OUTPUT = 3
+    REQUESTS = 4
+    PREPARATION = 5
+    IN_STEP = 6
+    SYNC = 7
+    HOST_CODE = 8
+    WAITING = 9
+    LAUNCHING = 10
+    NOT_STARTED = 11
+    UNRECORDED = 12
+
+    @property
+    def label(self) -> str:
+        """The name in output: lower case."""
+        return self.name.lower()
+
+
+ENGINE_PARTS: tuple[tuple[StepGapCause, re.Pattern[str]], ...] = (
+    (StepGapCause.TOKENIZER, re.compile(r"(?i).*tokeniz.*")),
+    (
+        StepGapCause.SAMPLING,
+        re.compile(
+            r"(?i)(?:gpu_model_runner: )?(?:sample|bookkeep)|.*\bsampl\w*\.py\(\d+\): .*"
+            r"|.*\.py\(\d+\): _?(?:sample\w*|bookkeeping\w*|compute_logprobs|apply_penalties|apply_logits\w*)"
+        ),
+    ),
+    (
+        StepGapCause.REQUESTS,
+        re.compile(
+            r"scheduler\.(?:recv_requests|process_input_requests)"
+            r"|.*\.py\(\d+\): _?(?:recv_requests|process_input_\w+|add_request|fetch_new_requests)"
+        ),
+    ),
+    (
+        StepGapCause.OUTPUT,
+        re.compile(
+            r"scheduler\.process_batch_result|gpu_model_runner: ModelRunnerOutput|llm_engine step: get_output"
+            r"|.*\.py\(\d+\): _?(?:update_from_output|process_batch_result\w*|process_outputs|stream_output\w*)"
+        ),
+    ),
+    (
+        StepGapCause.SCHEDULER,
+        re.compile(
+            r"scheduler\.get_next_batch_to_run|schedule: .*"
+            r"|.*\.py\(\d+\): _?(?:schedule|schedule_\w+|prepare_and_schedule\w*|get_next_batch\w*|get_new_batch\w*"
+            r"|generate_new_batch|update_running_batch|allocate_slots)"
+        ),
+    ),
+    (
+        StepGapCause.PREPARATION,
+        re.compile(
+            r"(?i)(?:gpu_model_runner: )?preprocess"
+            r"|.*\.py\(\d+\): _?(?:prepare_inputs?\w*|update_states|init_forward_metadata\w*)"
+        ),
+    ),
+)
+"""Names of annotations and Python frames that tell a part of an engine, in the order in which they are tried."""
+
+WAITS = re.compile(
+    r".*\b(?:queue|threading|selectors|connection|socket|asyncio)\.py\(\d+\): "
+    r"_?(?:get|wait\w*|select|acquire|recv\w*|poll|join)"
+    r"|<built-in (?:method|function) (?:acquire|select|poll|epoll_wait|sleep|recv)\b.*"
+)
+"""Frames in which a thread waits for another one."""
+
+NAMED_KINDS = (EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
+NESTED_KINDS = (*NAMED_KINDS, EventKind.CPU_OP, EventKind.RUNTIME)
+LAUNCH_NS = 50_000
+"""So long after its call has returned a launch may still be under way, as a launch edge may explain on a path."""
+MOST_STEPS_AROUND = 3
+"""A row that is open over more steps, or over all, is a thread's loop, and no work for one step."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepGaps(Columns):
+    """Parts of the time (ns) in which the GPU is idle in an engine's iterations, each with one cause.
+
+    ``step`` is the place in :func:`engine_step_table`; ``is_inside``: some of the step's work has run; ``event`` is the
+    row that names the cause (canonical; -1: none).
+    """
+
+    step: Ints
+    is_inside: Bools
+    start: Ints
+    end: Ints
+    cause: Codes
+    event: Ids
+
+    @property
+    def length(self) -> Ints:
+        """Durations (ns)."""
+        return self.end - self.start
+
+
+@memoized
+def engine_gaps(graph: DependencyGraph) -> StepGaps:
+    """Divide the GPU's idle time in an engine's iterations by cause; the parts add up to it."""
+    gaps, events = _idle_gaps(graph), graph.event_table
+    call = take_or(graph.launching_call, gaps.event)
+    lanes, called, returned = (take_or(column, call) for column in (events.lane, events.start, events.end))
+    known = call >= 0
+    parts = [gaps.take(~known)]
+    parts += [
+        _HostParts(graph, lane).divide(_until(gaps, called).take(known & (lanes == lane)))
+        for lane in np.unique(lanes[known]).tolist()
+    ]
+    # Until the call has returned, and a little after, the launch is under way, that of a graph's later kernels too.
+    began, ready = np.maximum(gaps.start, called), returned + LAUNCH_NS
+    launched = _until(replace(gaps, event=call.astype(np.int32)), np.where(returned > gaps.start, ready, gaps.start))
+    parts.append(_with_cause(replace(launched, start=began).take(known), StepGapCause.LAUNCHING))
+    waiting = replace(gaps, start=np.maximum(began, launched.end))
+    parts.append(_with_cause(waiting.take(known), StepGapCause.NOT_STARTED))
+    found = StepGaps.join(parts)
+    return found.take(found.end > found.start)
+
+
+def _idle_gaps(graph: DependencyGraph) -> StepGaps:
+    """Return the idle times of all iterations, each with the activity that starts next (-1: none) as its event."""
+    events, table = graph.event_table, engine_step_table(graph)
+    works = np.flatnonzero(graph.is_gpu)
+    if not table or not len(works):
+        return StepGaps.empty()
+    works = works[np.argsort(events.start[works], kind="stable")]
+    busy = union(events.start[works], events.end[works])
+    ends = np.array([row.gpu_end_ns for row in table])
+    begins = ends - [row.own_ns for row in table]
+    firsts = np.array([row.gpu_start_ns for row in table])
+    _, start, end = split_intervals(busy.end[:-1], busy.start[1:], np.unique([begins, ends]))
+    order = np.argsort(begins, kind="stable")
+    step = order[np.searchsorted(begins[order], start, side="right") - 1]
+    inside = (start >= begins[step]) & (end <= ends[step])
+    start, end, step = start[inside], end[inside], step[inside]
+    # Between busy times lies nothing, so each gap ends where an activity starts.
+    following = works[np.searchsorted(events.start[works], end).clip(max=len(works) - 1)]
+    return StepGaps.of(
+        step=step, is_inside=start >= firsts[step], start=start, end=end, cause=StepGapCause.UNRECORDED,
+        event=following,
+    )  # fmt: skip
+
+
+def _with_cause(gaps: StepGaps, cause: StepGapCause) -> StepGaps:
+    return replace(gaps, cause=np.full(len(gaps), cause, np.int8))
+
+
+def _until(gaps: StepGaps, times: Ints) -> StepGaps:
+    """Return the parts of gaps before some times, perhaps without length."""
+    return replace(gaps, end=np.clip(times, gaps.start, gaps.end))
+
+
+class _HostParts:
+    """What is open on a thread while the GPU waits for it to launch."""
+
+    def __init__(self, graph: DependencyGraph, lane: int) -> None:
+        self._events = graph.event_table
+        self._blocks = graph.event_flags.blocking_call
+        self._lane = lane
+        self._nesting = graph.nesting(*NESTED_KINDS)
+        self._part, self._waits = _parts_of_engine(graph)
+        self._others = _work_of_threads(graph)
+        self._is_step, self._is_loop = _steps_and_loops(graph)
+
+    def divide(self, gaps: StepGaps) -> StepGaps:
+        """Divide gaps by what is open on the thread."""
+        times, owners = self._nesting.changes(self._lane)
+        gap, start, end = split_intervals(gaps.start, gaps.end, times)
+        place = np.searchsorted(times, start, side="right") - 1
+        owner = take_or(owners, place).astype(np.int32)
+        owner = np.where(place >= 0, owner, np.int32(-1))
+        cause, event = self._named(owner)
+        found = StepGaps.of(
+            step=gaps.step[gap], is_inside=gaps.is_inside[gap], start=start, end=end, cause=cause, event=event
+        )
+        found = found.take(end > start)
+        return self._with_other_threads(found, owner[end > start])
+
+    def _named(self, owner: Ids) -> tuple[Codes, Ids]:
+        """Return the cause that each innermost row (-1: none) tells, and the row that names it."""
+        parent = self._nesting.parent
+        tells = nearest_around(parent, owner, self._part >= 0)
+        step = nearest_around(parent, owner, self._is_step)
+        around_is_loop = (parent < 0) | take_or(self._is_loop | self._is_step, parent)
+        outermost = nearest_around(parent, owner, around_is_loop & ~self._is_loop & ~self._is_step)
+        # A part of an engine that itself holds a step tells nothing of what happens in it.
+        tells = np.where((tells >= 0) & ~take_or(self._is_loop, tells), tells, np.int32(-1))
+        named = np.where(tells >= 0, tells, np.where(outermost >= 0, outermost, owner))
+        blocks = (owner >= 0) & take_or(self._blocks, owner)
+        cause = np.select(
+            [tells >= 0, blocks, step >= 0, owner >= 0],
+            [take_or(self._part, tells), StepGapCause.SYNC, StepGapCause.IN_STEP, StepGapCause.HOST_CODE],
+            StepGapCause.UNRECORDED,
+        )
+        return cause.astype(np.int8), named.astype(np.int32)
+
+    def _with_other_threads(self, found: StepGaps, owner: Ids) -> StepGaps:
+        """Where the thread waits, or nothing is open on it, name the work of an engine's part on another thread."""
+        waits = nearest_around(self._nesting.parent, owner, self._waits) >= 0
+        cause = found.cause.copy()
+        cause[waits & (cause == StepGapCause.HOST_CODE)] = StepGapCause.WAITING
+        event, most = found.event.copy(), found.length // 2
+        for lane, part, row, busy in self._others:
+            covered = busy.covered_until(found.end) - busy.covered_until(found.start)
+            better = (waits | (owner < 0)) & (covered > most) & (lane != self._lane)
+            cause[better], event[better] = part, row
+            most = np.where(better, covered, most)
+        return replace(found, cause=cause, event=event)
+
+
+@memoized
+def _parts_of_engine(graph: DependencyGraph) -> tuple[Codes, Bools]:
+    """Return the part of an engine that each row's name tells (-1: none), and whether it is a wait."""
+    events, names = graph.event_table, graph.names
+    named = kind_mask(events.kind, NAMED_KINDS)
+    of_name, waits = np.full(len(names), -1, np.int8), np.zeros(len(names), np.bool_)
+    for code in np.unique(events.name[named]).tolist():
+        name = names[code]
+        of_name[code] = next((part for part, pattern in ENGINE_PARTS if pattern.fullmatch(name)), -1)
+        waits[code] = WAITS.fullmatch(name) is not None
+    return np.where(named, of_name[events.name], np.int8(-1)), named & waits[events.name]
+
+
+@memoized
+def _steps_and_loops(graph: DependencyGraph) -> tuple[Bools, Bools]:
+    """Mark the rows of steps, and the rows around steps on their thread."""
+    events, steps = graph.event_table, [item.event for item in graph.steps()]
+    is_step = np.zeros(len(events), np.bool_)
+    is_step[steps] = True
+    parent = graph.nesting(*NESTED_KINDS).parent
+    is_loop = np.zeros(len(events), np.bool_)
+    above = np.array(steps, np.int64)
+    while len(above):
+        above = np.unique(parent[above])
+        above = above[(above >= 0) & ~is_loop[above]]
+        is_loop[above] = True
+    return is_step, is_loop & ~is_step
+
+
+@memoized
+def _work_of_threads(graph: DependencyGraph) -> list[tuple[int, int, int, Intervals]]:
+    """Return when each thread works for a part of an engine: lane, part, a row that names it, and the times.
+
+    Rows over several steps are loops of threads.
+    """
+    events, (part, _) = graph.event_table, _parts_of_engine(graph)
+    starts = np.sort([item.start_ns for item in graph.steps()])
+    rows = np.flatnonzero(part >= 0)
+    over = np.searchsorted(starts, events.end[rows]) - np.searchsorted(starts, events.start[rows])
+    rows = rows[(over <= MOST_STEPS_AROUND) & (over < len(starts))]
+    found = []
+    for same in rows_by_value(pair_key(events.lane[rows], events.name[rows])).values():
+        own = rows[same]
+        busy = union(events.start[own], events.end[own])
+        found.append((int(events.lane[own[0]]), int(part[own[0]]), int(own[0]), busy))
+    return found

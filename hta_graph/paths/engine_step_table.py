@@ -1,0 +1,150 @@
+"""Steps of an inference engine side by side: what each says of its batch, and what its own GPU work takes.
+
+Work belongs to a step by its launch: an engine launches ahead, so hardly any of it runs inside the step's annotation.
+
+```
+CPU   |--- step 1 ---|--- step 2 ---|
+GPU          |====== 1 ======|  |== 2 ==|
+                             |-- 2 ----|   iteration: from the end of the work before to the end of its own
+                     |--------- 2 -----|   latency, of which it waits for step 1 until that ends
+```
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.memo import memoized
+from hta_graph.model import Bools, Ids, Ints
+from hta_graph.paths.intervals import Intervals, union
+from hta_graph.paths.window_ends import earlier_work_ends, launched_in, step_work_ends
+from hta_graph.trace.engine_steps import EngineStep
+
+
+@dataclass(frozen=True)
+class EngineStepRow:
+    """A step of an engine; times in ns.
+
+    ``engine`` is what its annotation says: phase, batch, tokens. ``iteration_ns`` is from the end of the GPU work
+    before to the end of its own: ``busy_ns`` with own GPU work, ``idle_before_ns`` until its first, ``idle_inside_ns``
+    after that, the rest with work of other steps. Of the first step it begins with its own work, and for
+    ``before_recording_ns`` of it the GPU still works on what is not recorded. ``waits_ns`` is how much of the latency
+    passes until the GPU work before has ended. ``exposed_ns`` is communication while none of its other work runs.
+    ``rows`` is its own GPU work.
+    """
+
+    number: int
+    label: str
+    engine: EngineStep
+    start_ns: int
+    end_ns: int
+    gpu_start_ns: int
+    gpu_end_ns: int
+    iteration_ns: int
+    latency_ns: int
+    waits_ns: int
+    busy_ns: int
+    idle_before_ns: int
+    idle_inside_ns: int
+    before_recording_ns: int
+    communication_ns: int
+    exposed_ns: int
+    graph_launches: int
+    activities: int
+    activities_in_graphs: int
+    is_first: bool
+    rows: Ids = field(repr=False, compare=False)
+
+    @property
+    def phase(self) -> str:
+        """What it does: one of :data:`hta_graph.trace.engine_steps.PHASES`."""
+        return self.engine.phase or "unknown"
+
+    @property
+    def idle_ns(self) -> int:
+        """How long the GPU is idle in its iteration."""
+        return max(self.idle_before_ns + self.idle_inside_ns - self.before_recording_ns, 0)
+
+    @property
+    def own_ns(self) -> int:
+        """How long its iteration is without what the GPU did before the recording."""
+        return self.iteration_ns - self.before_recording_ns
+
+    @property
+    def cpu_ns(self) -> int:
+        """How long its call takes on the CPU."""
+        return self.end_ns - self.start_ns
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """How many tokens it computes a second; None where they or the iteration are not known."""
+        tokens, length = self.engine.tokens, self.own_ns
+        return None if not tokens or not length else tokens / length * 1e9
+
+
+@memoized
+def engine_step_table(graph: DependencyGraph) -> tuple[EngineStepRow, ...]:
+    """Measure the steps of an engine on one rank, in order of time; none where the trace has no such steps."""
+    steps = graph.steps()
+    if not any(item.engine is not None for item in steps):
+        return ()
+    events, works = graph.event_table, np.flatnonzero(graph.is_gpu)
+    ends, begins = step_work_ends(graph), np.minimum(earlier_work_ends(graph), step_work_ends(graph))
+    sure = int(begins[0])
+    owned = [launched_in(graph, item.start_ns, item.until_ns) for item in steps]
+    owned = [rows[graph.is_gpu[rows]] for rows in owned]
+    firsts = np.array([events.start[rows].min(initial=end) for rows, end in zip(owned, ends.tolist(), strict=True)])
+    begins[0] = min(sure, int(firsts[0]))
+    busy = union(events.start[works], events.end[works])
+    idle, idle_before = _idle_between(busy, begins, ends), _idle_between(busy, begins, firsts.clip(begins, ends))
+    graph_calls = np.sort(events.start[graph.event_flags.graph_launch_call])
+    launches = np.searchsorted(graph_calls, [item.until_ns for item in steps])
+    launches -= np.searchsorted(graph_calls, [item.start_ns for item in steps])
+    return tuple(
+        EngineStepRow(
+            item.number, item.label, item.engine, *item.call_ns,
+            gpu_start_ns=int(firsts[at]),
+            gpu_end_ns=int(ends[at]),
+            iteration_ns=int(ends[at] - begins[at]),
+            latency_ns=int(ends[at]) - item.call_ns[0],
+            waits_ns=max(int(begins[at]) - item.call_ns[0], 0) if at else 0,
+            idle_before_ns=int(idle_before[at]),
+            idle_inside_ns=int(idle[at] - idle_before[at]),
+            before_recording_ns=sure - int(begins[0]) if at == 0 else 0,
+            graph_launches=int(launches[at]),
+            is_first=at == 0,
+            rows=owned[at],
+            **_work_of_step(graph, owned[at], int(begins[at]), int(ends[at])),
+        )
+        for at, item in enumerate(steps)
+        if item.engine is not None
+    )  # fmt: skip
+
+
+def _idle_between(busy: Intervals, start: Ints, end: Ints) -> Ints:
+    """Return how long (ns) nothing runs between the times of each pair."""
+    found: Ints = end - start - (busy.covered_until(end) - busy.covered_until(start))
+    return found
+
+
+def _work_of_step(graph: DependencyGraph, rows: Ids, begins: int, end: int) -> dict[str, int]:
+    """Return how much of an iteration a step's own GPU work takes, what of it communicates, and what graphs launch."""
+    events = graph.event_table
+    start, stop, talks = events.start[rows].clip(begins, end), events.end[rows].clip(begins, end), _talks(graph, rows)
+    every, quiet, loud = (union(start[of], stop[of]).total for of in (slice(None), ~talks, talks))
+    calls = graph.launching_call[rows]
+    return {
+        "busy_ns": every,
+        "communication_ns": loud,
+        "exposed_ns": every - quiet,
+        "activities": len(rows),
+        "activities_in_graphs": int(np.count_nonzero(graph.event_flags.graph_launch_call[calls[calls >= 0]])),
+    }
+
+
+def _talks(graph: DependencyGraph, rows: Ids) -> Bools:
+    found: Bools = graph.event_flags.communicates[rows]
+    return found

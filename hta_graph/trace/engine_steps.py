@@ -1,0 +1,426 @@
+"""Steps of inference engines: the annotations that name them, and what their names say of phase, batch and tokens.
+
+Engines write no ``ProfilerStep``. Sources: the code that builds these names in vLLM (``gpu_worker.py``), SGLang
+(``profile_utils.py``), ATOM (``run_labels.py``), xDiT and TensorRT-LLM (``py_executor.py``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from hta_graph.model import CPU_KINDS, GPU_KINDS, Codes, EventKind, Ids, Ints, kind_mask
+from hta_graph.safe_regex import compile_pattern, names_matching
+from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
+
+STEP_PATTERNS_AS_OF = "November 2026"
+
+PREFILL, DECODE, MIXED, VERIFY, DRAFT, IMAGE, IDLE = "prefill", "decode", "mixed", "verify", "draft", "image", "idle"
+GRAPH, EAGER, UNKNOWN = "graph", "eager", "unknown"
+PHASES = (PREFILL, DECODE, MIXED, VERIFY, DRAFT, IMAGE, IDLE, GRAPH, EAGER, UNKNOWN)
+"""What steps do. The last three are of steps whose names do not say: with a graph launch, without, without GPU work."""
+
+
+@dataclass(frozen=True)
+class EngineStep:
+    """What the annotation of a step says; None where it does not.
+
+    ``requests`` is the batch (of xDiT: images), ``tokens`` what the step computes, ``kv_tokens`` the summed lengths of
+    the key-value caches, ``padded_requests`` the batch size of the graph that is replayed. ``is_inside``: a profiler
+    step is around it, and is the step.
+    """
+
+    engine: str
+    phase: str | None = None
+    requests: int | None = None
+    tokens: int | None = None
+    prefill_requests: int | None = None
+    prefill_tokens: int | None = None
+    decode_requests: int | None = None
+    decode_tokens: int | None = None
+    kv_tokens: int | None = None
+    padded_requests: int | None = None
+    image_size: str | None = None
+    name: str = ""
+    is_inside: bool = False
+
+    def merged(self, inner: EngineStep) -> EngineStep:
+        """Return what two nested annotations of one step say; where both say something, the outer one is right."""
+        missing = [f.name for f in fields(self) if getattr(self, f.name) is None]
+        # AMD's changes to SGLang write the names of vLLM around its own.
+        return replace(self, engine=inner.engine, **{name: getattr(inner, name) for name in missing})
+
+
+Numbers = Mapping[str, str]
+"""What a pattern finds, by the names of its groups, and the ``key=number`` parts of a name, by their keys."""
+
+
+class StepPattern(NamedTuple):
+    """How an engine calls its steps: a regular expression for the whole name, and how phase and sizes follow from it.
+
+    ``kind`` is where the name stands; ``needs`` is what another name of the trace must match, for a name that others
+    use too.
+    """
+
+    engine: str
+    pattern: re.Pattern[str]
+    phase: str
+    batch: str
+    tokens: str
+    since: str
+    read: Callable[[Numbers], EngineStep]
+    kind: EventKind = EventKind.ANNOTATION
+    needs: re.Pattern[str] | None = None
+
+
+def _whole(found: Numbers, *names: str) -> int | None:
+    """Return the first number there is."""
+    return next((int(found[name]) for name in names if found.get(name) is not None), None)
+
+
+def _sum(*numbers: int | None) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
+def _phase_of_counts(prefill: int | None, decode: int | None) -> str:
+    return MIXED if prefill and decode else PREFILL if prefill else DECODE if decode else IDLE
+
+
+def _by_counts(engine: str) -> Callable[[Numbers], EngineStep]:
+    """Read a name that counts prefill and decode requests, and perhaps the tokens of each."""
+
+    def read(found: Numbers) -> EngineStep:
+        prefill, decode = _whole(found, "prefill"), _whole(found, "decode")
+        prefill_tokens, decode_tokens = _whole(found, "prefill_tokens"), _whole(found, "decode_tokens")
+        tokens = None if prefill and prefill_tokens is None else _sum(prefill_tokens, decode_tokens)
+        return EngineStep(
+            engine, _phase_of_counts(prefill, decode), _sum(prefill, decode), tokens, prefill, prefill_tokens, decode,
+            decode_tokens, _sum(_whole(found, "prefill_kv"), _whole(found, "decode_kv")),
+        )  # fmt: skip
+
+    return read
+
+
+def _vllm_before(found: Numbers) -> EngineStep:
+    return EngineStep("vLLM", requests=_sum(_whole(found, "new"), _whole(found, "cached")))
+
+
+def _vllm_frame(found: Numbers) -> EngineStep:
+    del found
+    return EngineStep("vLLM")
+
+
+SGLANG_MODES = {
+    "EXTEND": PREFILL,
+    "SPLIT_PREFILL": PREFILL,
+    "DLLM_EXTEND": PREFILL,
+    "DECODE": DECODE,
+    "MIXED": MIXED,
+    "VERIFY": VERIFY,
+    "TARGET_VERIFY": VERIFY,
+    "DRAFT": DRAFT,
+    "DRAFT_EXTEND": DRAFT,
+    "DRAFT_EXTEND_V2": DRAFT,
+    "IDLE": IDLE,
+    "PREBUILT": IDLE,
+}
+"""Forward modes of SGLang; a prebuilt batch comes with its caches and runs no model."""
+
+
+def _sglang(found: Numbers) -> EngineStep:
+    phase, requests = SGLANG_MODES.get(found["mode"]), _whole(found, "bs")
+    prefill = _whole(found, "c") if phase == MIXED else requests if phase == PREFILL else None
+    decode = _whole(found, "g") if phase == MIXED else requests if phase == DECODE else None
+    prefill_tokens = _whole(found, "toks", "c_sq") if phase in (PREFILL, MIXED) else None
+    # Without a sum of query tokens each request decodes one.
+    decode_tokens = _whole(found, "g_sq", *["bs"] * (phase == DECODE)) if phase in (DECODE, MIXED) else None
+    of_group = _whole(found, "c_sq", "g_sq", "toks")
+    tokens = _sum(prefill_tokens, decode_tokens) if phase in (PREFILL, DECODE, MIXED) else of_group
+    kv_tokens = _sum(_whole(found, "c_sk"), _whole(found, "g_sk"))
+    return EngineStep("SGLang", phase, requests, tokens, prefill, prefill_tokens, decode, decode_tokens, kv_tokens)
+
+
+def _atom(found: Numbers) -> EngineStep:
+    requests, tokens = _whole(found, "bs"), _whole(found, "tok")
+    is_prefill = found["mode"] == PREFILL
+    prefill = requests if is_prefill else _whole(found, "p")
+    decode = None if is_prefill else _whole(found, "d", "bs")
+    phase = PREFILL if is_prefill else MIXED if prefill else DECODE
+    return EngineStep(
+        "ATOM", phase, requests, tokens, prefill, tokens if phase == PREFILL else None, decode,
+        tokens if phase == DECODE else None, _whole(found, "sk"), _whole(found, "padded"),
+    )  # fmt: skip
+
+
+def _xdit(found: Numbers) -> EngineStep:
+    size = f"{found['height']}×{found['width']}" if found.get("height") else None
+    return EngineStep("xDiT", IMAGE, _whole(found, "bs"), image_size=size)
+
+
+_SUMS = r"\(sq(?P<{0}_tokens>\d+)sk(?P<{0}_kv>\d+)sqsq\d+sqsk\d+\)"
+STEP_PATTERNS: tuple[StepPattern, ...] = (
+    StepPattern(
+        "vLLM",
+        re.compile(
+            r"execute_context_(?P<prefill>\d+)\((?P<prefill_tokens>\d+)\)"
+            r"_generation_(?P<decode>\d+)\((?P<decode_tokens>\d+)\)"
+        ),
+        "by counts: context is prefill, generation decode",
+        "both requests",
+        "both tokens",
+        "August 2025",
+        _by_counts("vLLM"),
+    ),
+    StepPattern(
+        "vLLM",
+        re.compile(
+            rf"execute_\d+_context_(?P<prefill>\d+){_SUMS.format('prefill')}"
+            rf"_generation_(?P<decode>\d+){_SUMS.format('decode')}"
+        ),
+        "by counts: context is prefill, generation decode",
+        "both requests",
+        "both sq; sk is the key-value cache",
+        "0.26 with detailed annotations; SGLang with AMD's changes",
+        _by_counts("vLLM"),
+    ),
+    StepPattern(
+        "vLLM",
+        re.compile(r"execute_new_(?P<new>\d+)_cached_(?P<cached>\d+)"),
+        "not said",
+        "new and running requests",
+        "not said",
+        "until August 2025",
+        _vllm_before,
+    ),
+    StepPattern(
+        "SGLang",
+        re.compile(r"step\[(?P<mode>[A-Z_0-9]+) bs=(?P<bs>\d+)(?P<rest>.*)\]"),
+        "by mode: EXTEND is prefill, DECODE, MIXED, VERIFY, DRAFT, IDLE",
+        "bs",
+        "toks, else c_sq and g_sq, else one per decoding request",
+        "2026",
+        _sglang,
+    ),
+    StepPattern(
+        "ATOM",
+        re.compile(r"(?:eager_)?(?P<mode>prefill|decode)\[bs=(?P<bs>\d+)(?:/(?P<padded>\d+))?(?P<rest>.*)\]"),
+        "by name; a decode with prefill requests (p) is mixed",
+        "bs, before the padded size",
+        "tok",
+        "2026",
+        _atom,
+    ),
+    StepPattern(
+        "xDiT",
+        re.compile(r"execute_diffusion_(?P<bs>\d+)_(?P<height>\d+)x(?P<width>\d+)"),
+        "image",
+        "images",
+        "none",
+        "2026, with AMD's changes",
+        _xdit,
+    ),
+    StepPattern(
+        "xDiT",
+        re.compile(r"model_inference"),
+        "image",
+        "not said",
+        "none",
+        "2025; only in traces that name xfuser or xdit",
+        _xdit,
+        needs=re.compile(r"(?i)xfuser|xdit"),
+    ),
+    StepPattern(
+        "TensorRT-LLM",
+        re.compile(
+            r"\[Executor\] _forward_step \d+: (?P<prefill>\d+) ctx reqs"
+            r"(?:, (?P<prefill_tokens>\d+) ctx tokens)?, (?P<decode>\d+) gen reqs.*"
+        ),
+        "by counts: ctx is prefill, gen decode",
+        "both requests",
+        "ctx tokens",
+        "2025; NVTX, in reports of Nsight Systems",
+        _by_counts("TensorRT-LLM"),
+    ),
+    StepPattern(
+        "vLLM",
+        re.compile(r".*\bgpu_worker\.py\(\d+\): execute_model"),
+        "not said",
+        "not said",
+        "not said",
+        "Python frame, where no annotation is recorded",
+        _vllm_frame,
+        EventKind.PYTHON_FUNCTION,
+    ),
+)
+"""In the order in which they are tried; of nested ones the outermost is the step. Parts of steps are not listed."""
+
+DUMMY_STEP = re.compile(r"dummy_(?:eager_)?(?:prefill|decode)\[.*")
+"""What ATOM runs to keep ranks in step, or to warm up: no step, and its work is not that of the step before."""
+
+KEY_AND_NUMBER = re.compile(r"\b(\w+)=(\d+)")
+
+
+def own_pattern(expression: str) -> StepPattern:
+    """Return the pattern that a user gives; its groups ``phase``, ``batch`` and ``tokens`` are read where it has them.
+
+    >>> own_pattern(r"turn (?P<batch>[0-9]+)").read({"batch": "8"}).requests
+    8
+    """
+
+    def read(found: Numbers) -> EngineStep:
+        phase = (found.get("phase") or "").lower() or None
+        return EngineStep("own pattern", phase, _whole(found, "batch"), _whole(found, "tokens"))
+
+    return StepPattern(
+        "own pattern", compile_pattern(expression), "group phase", "group batch", "group tokens", "", read
+    )
+
+
+def read_step_name(
+    name: str, patterns: Sequence[StepPattern] = STEP_PATTERNS, kind: EventKind = EventKind.ANNOTATION
+) -> EngineStep | None:
+    """Read what the name of an annotation says of an engine's step; None if it is not one.
+
+    >>> found = read_step_name("execute_context_2(6144)_generation_3(3)")
+    >>> found.phase, found.requests, found.tokens
+    ('mixed', 5, 6147)
+    >>> read_step_name("dummy_decode[bs=1/8 tok=1 d=1]"), read_step_name("gpu_model_runner: forward")
+    (None, None)
+    """
+    for known in patterns:
+        found = known.pattern.fullmatch(name) if known.kind == kind else None
+        if found is not None:
+            groups = {key: text for key, text in found.groupdict().items() if text is not None}
+            parts = dict(KEY_AND_NUMBER.findall(groups.pop("rest", "")))
+            return replace(known.read({**parts, **groups}), name=name)
+    return None
+
+
+class EventColumns(Protocol):
+    """What of a trace's events steps are found in."""
+
+    @property
+    def kind(self) -> Codes:
+        """The kind of each event."""
+
+    @property
+    def name(self) -> Ids:
+        """A code into the names."""
+
+    @property
+    def start(self) -> Ints:
+        """When each starts (ns)."""
+
+    @property
+    def end(self) -> Ints:
+        """When each ends (ns)."""
+
+    @property
+    def correlation(self) -> Ints:
+        """The number that a call and what it launched have in common."""
+
+
+class FoundStep(NamedTuple):
+    """An engine's step: its row, its times (ns), until when launches are its own, and what its name says."""
+
+    event: int
+    start_ns: int
+    end_ns: int
+    until_ns: int
+    step: EngineStep
+    launches_work: bool
+
+
+def find_engine_steps(events: EventColumns, names: Sequence[str], expressions: Sequence[str] = ()) -> list[FoundStep]:
+    """Find the steps of an engine in a trace, in order of time; of nested ones the outermost, which says what all say.
+
+    What is launched from the start of a step to that of the next one is the step's work. A name that says no phase
+    leaves what is seen: whether graphs are launched.
+
+    Args:
+        events: the trace's events.
+        names: their names.
+        expressions: further patterns, tried first.
+
+    Raises:
+        PatternError: an expression is not a regular one, or takes too long.
+    """
+    patterns = [*map(own_pattern, expressions), *STEP_PATTERNS]
+    outermost: list[tuple[int, EngineStep | None]] = []
+    for kind in (EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION):
+        said = _steps_by_name(events, names, patterns, kind)
+        if any(said.values()):
+            outermost = _outermost(events, kind, said)
+            break
+    if not outermost:
+        return []
+    begins = events.start[[row for row, _ in outermost]]
+    until = np.append(begins[1:], max(int(events.end.max()), int(begins[-1])) + 1)
+    counts, graphs = (
+        (np.searchsorted(times, until) - np.searchsorted(times, begins)).tolist()
+        for times in _launch_times(events, names)
+    )
+    found = []
+    for at, (row, step) in enumerate(outermost):
+        if step is not None:
+            phase = step.phase or (GRAPH if graphs[at] else EAGER if counts[at] else UNKNOWN)
+            times = (int(events.start[row]), int(events.end[row]), int(until[at]))
+            found.append(FoundStep(row, *times, replace(step, phase=phase), counts[at] > 0))
+    return found
+
+
+def _steps_by_name(
+    events: EventColumns, names: Sequence[str], patterns: Sequence[StepPattern], kind: EventKind
+) -> dict[int, EngineStep | None]:
+    """Read the names of a kind of events: what those of steps say, None for what only ends the step before."""
+    codes = np.unique(events.name[events.kind == kind]).tolist()
+    own = [known for known in patterns if known.kind == kind]
+    listed = [names[code] for code in codes]
+    usable = [one for one in own if one.needs is None or _is_witnessed(one, one.needs, listed, names)]
+    may_be = names_matching([one.pattern.pattern for one in usable], listed, by=re.Pattern[str].fullmatch)
+    found: dict[int, EngineStep | None] = {}
+    for code, name, matches in zip(codes, listed, may_be.tolist(), strict=False):
+        if matches:
+            found[code] = read_step_name(name, usable, kind)
+        elif kind == EventKind.ANNOTATION and DUMMY_STEP.match(name):
+            found[code] = None
+    return found
+
+
+def _is_witnessed(known: StepPattern, needs: re.Pattern[str], listed: Sequence[str], names: Sequence[str]) -> bool:
+    """Return whether a name that others use too is there, and one that only its engine has."""
+    return any(map(known.pattern.fullmatch, listed)) and any(map(needs.search, names))
+
+
+def _outermost(
+    events: EventColumns, kind: EventKind, said: Mapping[int, EngineStep | None]
+) -> list[tuple[int, EngineStep | None]]:
+    """Return the rows of the outermost annotations with what they and those in them say."""
+    rows = np.flatnonzero((events.kind == kind) & np.isin(events.name, list(said)))
+    rows = rows[np.lexsort([-events.end[rows], events.start[rows]])]
+    found: list[tuple[int, EngineStep | None]] = []
+    last_end = None
+    for row, end, start in zip(rows.tolist(), events.end[rows].tolist(), events.start[rows].tolist(), strict=True):
+        step = said[int(events.name[row])]
+        if last_end is None or start >= last_end or end > last_end:
+            found.append((row, step))
+            last_end = end
+        elif step is not None and found[-1][1] is not None:
+            found[-1] = (found[-1][0], found[-1][1].merged(step))
+    return found
+
+
+def _launch_times(events: EventColumns, names: Sequence[str]) -> tuple[Ints, Ints]:
+    """Return when (ns) calls began that launched GPU work, and calls that launched a graph, in order of time."""
+    is_call = kind_mask(events.kind, CPU_KINDS)
+    launched = events.correlation[kind_mask(events.kind, GPU_KINDS) & (events.correlation > 0)]
+    launches = events.start[is_call & (events.correlation > 0) & np.isin(events.correlation, launched)]
+    codes = np.unique(events.name[events.kind == EventKind.RUNTIME]).tolist()
+    of_graph = [code for code in codes if GRAPH_LAUNCH_CALL.match(names[code])]
+    graphs = events.start[(events.kind == EventKind.RUNTIME) & np.isin(events.name, of_graph)]
+    return np.sort(launches), np.sort(graphs)
