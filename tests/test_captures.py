@@ -298,6 +298,7 @@ def test_other_commands_take_a_folder_with_a_capture(
 # -- real pairs -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.shared
 @pytest.mark.parametrize("pair", PAIRS)
 def test_the_real_pairs_equal_their_expected_tables(pair: str) -> None:
@@ -325,6 +326,7 @@ def test_the_real_pairs_equal_their_expected_tables(pair: str) -> None:
     assert {key: ns / 1e3 for key, ns in found.items()} == pytest.approx(sums, rel=0.002, abs=1)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.shared
 @pytest.mark.parametrize("capture", PAIRS)
 @pytest.mark.parametrize("replay", PAIRS)

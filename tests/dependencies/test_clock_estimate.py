@@ -43,6 +43,7 @@ def test_clocks_that_agree_are_left_alone(seed: int) -> None:
     assert clock.noise_ns == 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ahead", [-100, -40, -12, 15, 40, 100, 5_000])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_offset_is_found_and_lies_in_its_interval(seed: int, ahead: int) -> None:
@@ -56,6 +57,7 @@ def test_an_offset_is_found_and_lies_in_its_interval(seed: int, ahead: int) -> N
     assert ahead_at(clock, np.array([0]))[0] == pytest.approx(ahead * US, abs=6 * US)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("jump", [-40, -15, 20, 60])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_jump_is_found_where_it_is(seed: int, jump: int) -> None:
@@ -70,6 +72,7 @@ def test_a_jump_is_found_where_it_is(seed: int, jump: int) -> None:
     assert after - before == pytest.approx(jump * US, abs=4 * US)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ppm", [-100, 100])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_drift_is_followed(seed: int, ppm: int) -> None:

@@ -95,6 +95,7 @@ def test_a_rank_that_ends_its_step_late_delays_the_next_one_by_all_of_that(tmp_p
     assert abs(found.median_caused_ns / long_ns - 1) < 0.15
 
 
+@pytest.mark.sampled(3)
 @EACH_BY_CHANCE
 @pytest.mark.parametrize("kind", [*KINDS, experts])
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -360,6 +360,7 @@ SAMPLES = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda one: f"{one[0]}-{one[1]}")
 def test_steps_of_real_engines(

@@ -82,6 +82,7 @@ def test_a_default_window_is_a_delayed_step_and_every_step_is_listed(tmp_path: P
     assert (named.replayed.window.step, named.of_steps) == (2, found.of_steps)
 
 
+@pytest.mark.slow
 def test_only_what_compares_ranks_looks_at_all_steps_and_only_where_there_are_several(tmp_path: Path) -> None:
     job = job_of(tmp_path, 3, late=[1])
     like_others = [scenario_change("rank_like_others", str(LATE))]

@@ -55,7 +55,7 @@ def page(name: str) -> str:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @every
 def test_a_picture_is_current(name: str) -> None:
     text = (FOLDER / f"{name}.svg").read_text(encoding="utf-8")

@@ -42,7 +42,7 @@ def test_no_pattern_grows_faster_than_its_text(part: int) -> None:
     assert list(growing_patterns(list(patterns().values())[part::8])) == []
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "shorten",
     [

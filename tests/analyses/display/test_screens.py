@@ -117,6 +117,7 @@ def test_answers_about_a_job_fit(command: list[str], printed: list[list[Line]]) 
         check_screens(lines)
 
 
+@pytest.mark.slow
 def test_comparisons_and_lists_fit(printed: list[list[Line]]) -> None:
     ranks = sorted(FOUR_RANKS.glob("*.json*"))[:2]
     run(["diff", *ranks])
@@ -131,7 +132,7 @@ def files_of(name: str) -> Iterator[Path]:
     yield from sorted((SHARED / "traces" / name).glob("*rank*.json.gz"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.shared
 @pytest.mark.parametrize("trace", ["sam_eager_a100", "owlv2_pystack_h100", "cupti_counters", "sync_alexnet_a100"])
 def test_answers_about_real_ranks_fit(trace: str, printed: list[list[Line]]) -> None:

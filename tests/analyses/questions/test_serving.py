@@ -66,6 +66,7 @@ def is_named_first(shape: ServingShape, found: Answer) -> bool:
     return bool(largest == NAMED[shape.fault.cause])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("first", "count"), [(0, 3), *(deep(at, 30) for at in range(3, 300, 30))])
 def test_injected_causes_are_named_first(tmp_path: Path, first: int, count: int) -> None:
     """Of these 303 servers all, with steps and phases of all right."""

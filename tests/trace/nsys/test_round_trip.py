@@ -51,6 +51,7 @@ def trace_of(tmp_path: Path, **header: object) -> hg.Trace:
     return hg.read_trace(program(**header).write(tmp_path / "trace.json"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("schema", ["3.25", "3.11", "2.7"])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_program_has_one_path_whichever_profiler_recorded_it(tmp_path: Path, schema: str, reverse: bool) -> None:
@@ -75,6 +76,7 @@ def test_the_sample_has_one_path_whichever_profiler_recorded_it(tmp_path: Path) 
     assert path_of(hg.build_graph(as_recorded_by_nsys(trace))) == path_of(hg.build_graph(found))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("schema", ["3.25", "3.11", "2.7"])
 def test_an_export_written_as_kineto_is_an_equal_graph(tmp_path: Path, schema: str) -> None:
     recorded = write_as_nsys(trace_of(tmp_path), tmp_path / "trace.sqlite", schema=schema)

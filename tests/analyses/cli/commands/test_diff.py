@@ -62,6 +62,7 @@ def alternating(path: Path, longer: int = 0) -> Path:
     return trace.write(path)
 
 
+@pytest.mark.slow
 def test_steps_that_alternate_are_compared_kind_by_kind(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The steps of one run differ by 40 ms, those of one kind by 8 ms between the runs."""
     pair = alternating(tmp_path / "control.json"), alternating(tmp_path / "slower.json", 8_000)
