@@ -80,9 +80,9 @@ def _command(pid: int) -> bytes:
 
 def kill_next(count: int, then: Callable[[], object] = lambda: None, after: float = 0.1) -> Thread:
     """Kill the next processes that are started, each after some time, and do something before the last of them."""
-    killed = working_children()  # of others, not to be killed
 
     def run() -> None:
+        killed: set[int] = set()
         for number in range(count):
             wait_until(lambda: bool(working_children() - killed))
             (process,) = working_children() - killed
