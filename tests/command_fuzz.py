@@ -27,7 +27,18 @@ from typing import Any
 
 from tests.support.cli_parsers import options_of, parsers_by_command, positionals_of
 from tests.support.fuzzed_command import CommandResult, run_fuzzed
-from tests.support.fuzzed_inputs import INPUTS, Giver, Place, device_trace, flight, host_trace, peaks, workload_folder
+from tests.support.fuzzed_inputs import (
+    INPUTS,
+    Giver,
+    Place,
+    capture,
+    device_trace,
+    flight,
+    host_trace,
+    peaks,
+    traces,
+    workload_folder,
+)
 from tests.support.invariants import require
 from tests.support.sound_words import one_of, sound_words
 from tests.trace_fuzz import time_limit
@@ -58,6 +69,15 @@ POSITIONALS: dict[str, Giver] = {**INPUTS, "shell": _shell, "name": _schema}
 def _peaks(place: Place) -> list[str]:
     (written,) = peaks(place)
     return [place.rng.choice((written, written, "MI300X", "A100 SXM 40 GB", "nothing", "", "1e9"))]
+
+
+def _capture(place: Place) -> list[str]:
+    """Name the capture of graphs, a folder of it, or what is none: another trace, a folder without any, nothing."""
+    at = place.rng.random()
+    if at < 0.2:
+        return place.rng.choice((traces(place), [str(place.inputs)], [str(place.inputs / "absent.json")], [""]))
+    written = capture(place)
+    return [str(place.inputs / "captures")] if at < 0.4 else written
 
 
 def _some_of(*values: str) -> Giver:
@@ -100,6 +120,10 @@ RATIOS = one_of("0", "0.5", "1", "10", "1000", "-1", "nan", "inf", "1e308", "1e-
 SHARES = one_of("0", "1%", "5%", "100%", "0.5", "1", "-1", "nan", "x", "1e9%")
 FACTORS = one_of("0", "0.5", "1", "2", "1000000", "-1", "nan", "inf", "1e300", "x")
 PATTERNS = _some_of("enumerate", "aten::.*", "(", "[", "", ".*", "(a+)+$", "Optimizer", "\\", "x" * 500)
+STEP_PATTERNS = one_of(
+    "my step (?P<batch>[0-9]+)", "(?P<phase>decode|step).*", "(?P<tokens>.*)", "(?P<batch>.)*", "(?P<other>.*)", "(", "",
+    ".*", "(?P<phase>", "(a+)+$", "forward", "x" * 500,
+)  # fmt: skip
 NAMES = ("aten::add", "ProfilerStep#1", "ProfilerStep.*", "forward", "", "nothing", "(", "a\x1b[31mb", "é", "-x")
 WHAT = (
     "kernel:.*", "kernel:gemm", "operator:aten::add", "aten::", "annotation:Prof.*", "collective:.*", "class:cpu_bound",
@@ -114,7 +138,7 @@ SCENARIOS = (
 VALUES: dict[str, Giver] = {
     "--annotation": one_of(*NAMES), "--around": one_of("0", "5", "1:3", "-1", "x", str(2**70)), "--between": _pair,
     "--by": one_of("operator", "thread", "module", "name", "x", "", "stream"), "--cpu": FACTORS, "--gpu": FACTORS,
-    "--cache": _cache, "--cluster": one_of("tcp://127.0.0.1:1", "x", "", "tcp://"),
+    "--cache": _cache, "--capture": _capture, "--cluster": one_of("tcp://127.0.0.1:1", "x", "", "tcp://"),
     "--csv": _file_or_output(".csv"), "--curve": one_of(*WHAT), "--data-load": PATTERNS, "--depth": COUNTS,
     "--device-trace": device_trace, "--dot": _file_or_output(".dot"), "--duration-ratio": RATIOS,
     "--external-ids": _file_or_output(".json"),
@@ -127,7 +151,7 @@ VALUES: dict[str, Giver] = {
     "--operators": one_of(*NAMES, "aten::"), "--overlay": _file(".json", ".json.gz"),
     "--kineto": _file_or_output(".json", ".json.gz"), "--peaks": _peaks, "--parquet": _file(""),
     "--plot": _file(".html", ".x"), "--prefix": one_of("trace", "", "../x", "a/b", "é", ".."),
-    "--rank": RANKS, "--test-rank": RANKS, "--step": STEPS, "--test-step": STEPS, "--top-k": COUNTS,
+    "--rank": RANKS, "--test-rank": RANKS, "--step": STEPS, "--step-pattern": STEP_PATTERNS, "--test-step": STEPS, "--top-k": COUNTS,
     "--remove": _some_of(*WHAT), "--scale": _some_of(*(f"{what}=0.5" for what in WHAT), "kernel:.*=-1", "x", "a=nan"),
     "--scenario": _some_of(*SCENARIOS), "--window": _window, "--runtime-cutoff": RATIOS,
     "--traces": _file(""), "--keep": one_of("shapes", "names,frames", "annotations,shapes", "", ",", "all"),

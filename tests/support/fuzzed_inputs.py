@@ -20,6 +20,7 @@ from hta_graph.trace.decompress import FileBytes
 from hta_graph.trace.read import traces_of_bytes
 from tests.job_fuzz import damaged as damaged_job
 from tests.support.astra_log import Ran, log_text
+from tests.support.captured_programs import captured, program, replayed
 from tests.support.foreign_traces import SOUND_JOBS, foreign_traces, merged_job, old_profilers_array, sound_ranks
 from tests.support.host_builder import host_of
 from tests.support.made_files import PACKED
@@ -30,6 +31,13 @@ OF_SEVERAL_RANKS = ("stragglers", "collectives")
 """Commands that answer about jobs."""
 OF_RECORDED = {"memory-timeline": b"[memory]"}
 """Commands that answer about what few traces have."""
+OF_SERVING = ("serving",)
+"""Commands that answer about the steps of inference engines."""
+STEPS_OF_ENGINES = (
+    "execute_context_1(16)_generation_3(3)", "execute_context_0(0)_generation_4(4)", "step[DECODE bs=4]",
+    "decode[bs=3/4 tok=4 d=4]", "my step 4",
+)  # fmt: skip
+"""Names of steps, of which --step-pattern names the last one."""
 FLIGHT_ENTRY = {
     "process_group": ["0", "default_pg"], "collective_seq_id": 1, "profiling_name": "nccl:all_reduce",
     "input_sizes": [[4, 2]], "time_created_ns": 10**18, "is_p2p": False,
@@ -130,6 +138,12 @@ def one_trace(place: Place, name: str = "t") -> list[str]:
         name_of_kind, raw = place.rng.choice(foreign_traces())
         place.is_job = name_of_kind.startswith("merged")
         return [str(_keep(place, name, raw, raw))]
+    if place.rng.random() < (0.7 if place.command[-1] in OF_SERVING else 0.1):
+        text = _of_engine(place)
+        if place.damage == "once":
+            text = damaged_once(text, place.rng)
+            place.is_job = _rank_count(text) > 1
+        return [str(_keep(place, name, text, text))]
     wanted = OF_RECORDED.get(place.command[-1], b"")
     text = place.rng.choice([raw for _, raw in seeds() if wanted in raw])
     if not wanted and place.rng.random() < 0.1:
@@ -139,6 +153,13 @@ def one_trace(place: Place, name: str = "t") -> list[str]:
         place.is_job = _rank_count(text) > 1  # where rows of a merger are mixed in
     raw = pack(bytearray(text), place.rng) if place.rng.random() < 0.2 else text
     return [str(_keep(place, name, raw, text))]
+
+
+def _of_engine(place: Place) -> bytes:
+    """Return a recording of an inference engine: steps that replay the graphs of ``capture``."""
+    names = place.rng.choices(STEPS_OF_ENGINES, k=place.rng.randrange(1, 5))
+    steps = [(name, [program("dense", layers=1, batch=4)]) for name in names]
+    return json.dumps(replayed(steps, vendor=place.rng.choice(("hip", "cuda"))).document()).encode()
 
 
 def _rank_count(text: bytes) -> int:
@@ -247,6 +268,17 @@ def flight(place: Place) -> list[str]:
     entries = [{**FLIGHT_ENTRY, "collective_seq_id": number} for number in range(3)]
     dump = {"version": "2.10", "pg_config": {}, "entries": entries}
     return [str(place.written(f"flight/rank{rank}.json", place.hurt_document(dump))) for rank in range(2)]
+
+
+def capture(place: Place) -> list[str]:
+    """Write the recording of a capture of graphs, which the engine's steps replay."""
+    graphs = [(f"capture_{size}_FULL", program("dense", layers=1, batch=size)) for size in (8, 4)]
+    vendor, warm_up = place.rng.choice((("hip", False), ("cuda", False), ("cuda", True)))
+    made = captured(graphs, vendor=vendor, rank=place.rng.choice((0, None)), warm_up=warm_up)
+    document = made.document()
+    if place.damage == "damaged" and place.rng.random() < 0.5:
+        return [str(place.written("captures/c.json", damaged_once(json.dumps(document).encode(), place.rng)))]
+    return [str(place.written("captures/c.json", place.hurt_document(document)))]
 
 
 def peaks(place: Place) -> list[str]:

@@ -28,6 +28,7 @@ from analyses.cli.path_args import (
     PathArgument,
 )
 from tests.support.astra_log import Ran, log_text
+from tests.support.captured_programs import captured, program
 from tests.support.cli_parsers import parsers_by_command
 from tests.support.host_builder import host_of
 from tests.support.two_rank_job import small_job
@@ -43,6 +44,7 @@ GIVEN = {
     "workload": ["work"],
     "log": ["log"],
     "peaks": ["peaks.json"],
+    "capture": ["capture.json"],
 }
 """What each argument that names an input is given, by its name."""
 
@@ -94,7 +96,7 @@ class WritingCommand:
         read = [
             part
             for flag, values in self.inputs
-            if optional or flag not in ("--flight", "--workload")
+            if optional or flag not in ("--flight", "--workload", "--capture")
             for part in ([flag] if flag else []) + [f"{folder}/{value}" for value in values]
         ]
         written = [part for output in outputs if output.flag for part in (output.flag, output.given)]
@@ -157,7 +159,7 @@ def _output(command: str, action: argparse.Action) -> Output:
 
 
 def write_inputs(folder: Path) -> Path:
-    """Write what all commands read: a job of two ranks, its dumps and host traces, a workload and its log."""
+    """Write what all commands read: a job of two ranks, its dumps and host traces, a workload and its log, a capture."""
     for name in ("job", "dumps", "host", "log", "place"):
         (folder / name).mkdir(parents=True)
     for rank, path in enumerate(small_job(folder / "job")):
@@ -169,6 +171,7 @@ def write_inputs(folder: Path) -> Path:
     assert main(["chakra", "simulate", str(folder / "work"), "--nodes", str(folder / "nodes.csv")]) == 0
     (folder / "log" / "log.log").write_text(log_text(_nodes_run(folder / "nodes.csv")))
     (folder / "nodes.csv").unlink()
+    captured([("capture_32_FULL", program("dense", layers=1))]).write(folder / "capture.json")
     (folder / "peaks.json").write_text('{"memory_gb_per_s": 1555}')
     return folder
 

@@ -9,7 +9,17 @@ import hta_graph as hg
 from analyses.description import ATTRIBUTED_TO, OWNER_KINDS
 from analyses.schemas.schema_files import schema_names
 from tests.support.cli_parsers import options_of, parsers_by_command, positionals_of
-from tests.support.fuzzed_inputs import INPUTS, Giver, Place, device_trace, flight, host_trace, peaks, workload_folder
+from tests.support.fuzzed_inputs import (
+    INPUTS,
+    Giver,
+    Place,
+    capture,
+    device_trace,
+    flight,
+    host_trace,
+    peaks,
+    workload_folder,
+)
 
 SHARE = 0.15
 """How often an option is given."""
@@ -184,6 +194,7 @@ SCENARIOS = (
 VALUES: dict[str, Giver] = {
     "--annotation": lambda place: [f"ProfilerStep#{place.found(STEP, '1')}"],
     "--around": _events(1), "--between": _events(2), "--by": _owners, "--cache": _new_folder,
+    "--capture": capture,
     "--cpu": one_of("0.5", "1", "2"), "--gpu": one_of("0.5", "1", "2"), "--csv": _file(".csv"),
     "--curve": one_of(*PARTS), "--data-load": one_of("enumerate", "DataLoader.*"), "--depth": one_of("0", "1", "3"),
     "--device-trace": device_trace, "--dot": _file(".dot"), "--duration-ratio": one_of("0.5", "1"),
@@ -201,6 +212,7 @@ VALUES: dict[str, Giver] = {
     "--rank": lambda place: [place.rng.choice("01") if place.is_job else "0"], "--test-rank": one_of("0"),
     "--remove": one_of(*PARTS), "--runtime-cutoff": one_of("50"), "--scenario": one_of(*SCENARIOS),
     "--scale": lambda place: [f"{place.rng.choice(PARTS)}=0.5"], "--step": _found(STEP, "1"),
+    "--step-pattern": one_of("my step (?P<batch>[0-9]+)", "(?P<phase>forward)"),
     "--test-step": _found(STEP, "1"), "--top-k": one_of("1", "3"), "--window": _window, "--workload": workload_folder,
 }  # fmt: skip
 """What each option is given."""

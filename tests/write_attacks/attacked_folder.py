@@ -269,8 +269,10 @@ def scene(command: WritingCommand, output: Output) -> Iterator[Scene]:
         folder.mkdir()
         Path(around).chmod(0o777)
         for name in {*(Path(name).parts[0] for name in command.files_read()), Path(output.path).parts[0]}:
-            if (template() / name).exists():
+            if (template() / name).is_dir():
                 shutil.copytree(template() / name, folder / name)
+            elif (template() / name).exists():
+                shutil.copy(template() / name, folder / name)
         made = Scene(command, output, folder)
         made.note()
         yield made
