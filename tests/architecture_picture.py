@@ -35,6 +35,7 @@ SAYS = {
     "roofline": "FLOPs and bytes\nof operators",
     "build": "trace + rules = graph",
     "bounds": "what changes\nsave at most",
+    "captures": "kernels of CUDA graphs,\nnamed by their capture",
     "dataframe_import": "graphs from\nDataFrames",
     "gpu_activity": "kinds of GPU work,\nqueues, overlap",
     "what_if": "replay with changes:\nscenarios, slack",

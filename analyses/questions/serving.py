@@ -202,7 +202,7 @@ def _most_idle_name(scope: Scope, gaps: StepGaps) -> str | None:
 
 
 def graph_sizes(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """List the batch sizes of the graphs that steps replay, where names of steps tell them.
+    """List the batch sizes of the graphs that steps replay, where names of steps contain them.
 
     Returns:
         rank, scope, phase, padded_requests (the graph's batch size), steps, requests (of all these steps),
@@ -354,8 +354,8 @@ PHASE = column_types.text(
 MEANINGS = {
     "phase": PHASE,
     "step": column_types.integer("Number of the step."),
-    "requests": column_types.integer("Requests in the batch; null if no name tells it.", null=True),
-    "tokens": column_types.integer("Tokens that are computed; null if no name tells it.", null=True),
+    "requests": column_types.integer("Requests in the batch; null if no name contains it.", null=True),
+    "tokens": column_types.integer("Tokens that are computed; null if no name contains it.", null=True),
     "runs_as": column_types.one_of(RUNS_AS, "Whether graphs launch most of its GPU activities."),
     "latency_ns": column_types.ns("From the start of its call to the end of its GPU work"),
     "waits_ns": column_types.ns("The part of the latency until earlier GPU work has ended"),
@@ -365,7 +365,7 @@ MEANINGS = {
     "idle_before_ns": column_types.ns("GPU idle before its first GPU work: the host between steps"),
     "idle_inside_ns": column_types.ns("GPU idle after its first GPU work"),
     "graph_launches": column_types.integer("Graphs that it launches."),
-    "padded_requests": column_types.integer("Batch size of the graph; null if no name tells it.", null=True),
+    "padded_requests": column_types.integer("Batch size of the graph; null if no name contains it.", null=True),
     "tokens_per_s": column_types.integer("Tokens per second of iterations; null if tokens are not known.", null=True),
 }
 PHASE_MEANINGS = {
@@ -391,7 +391,7 @@ SIZE_MEANINGS = {
     **PHASE_MEANINGS,
     "padded_requests": column_types.integer("Batch size of the graph."),
     "requests": column_types.integer("Requests of all these steps."),
-    "padding_share": column_types.share("Requests that the graphs compute for nobody"),
+    "padding_share": column_types.share("Padding: requests that the graphs compute without need"),
 }
 TABLES = {
     "engine_phases": Table(engine_phases, PHASE_COLUMNS, PHASE_MEANINGS),

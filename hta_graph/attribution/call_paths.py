@@ -62,7 +62,7 @@ class CallPaths:
     def around_activities(self, graph: DependencyGraph, rows: Ids, calls: Ids) -> Ids:
         """Return the path that is open when each activity is launched.
 
-        That of a graph's replay goes on with the operators around the kernel's launch during capture, if it is known.
+        That of a graph's replay continues with the operators around the kernel's launch during capture, if it is known.
         """
         found, named = self.around(graph, calls), graph_kernels(graph)
         for part, here, launches in named.parts(named.launch[rows]):
@@ -73,7 +73,7 @@ class CallPaths:
         return found
 
     def _into_operators(self, graph: DependencyGraph, path: int, operator: int) -> int:
-        """Return the path that goes on with an operator and all around it."""
+        """Return the path that continues with an operator and all around it."""
         names: list[str] = []
         while operator >= 0:
             names.append(graph.name_of(operator))

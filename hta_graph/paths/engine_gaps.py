@@ -6,7 +6,7 @@ GPU                |== 1 ==|                                  |== 2 ==|
 gap                        |- s -|- detokenize -|schedule|prep|
 ```
 
-A gap is divided by what is open on the thread that launches next: its innermost row whose name tells a part of an
+A gap is divided by what is open on the thread that launches next: its innermost row whose name shows a part of an
 engine, else the outermost one between the steps. While that thread waits, another one that makes tokens is the cause.
 Sources of the names: the code of vLLM, SGLang, TensorRT-LLM, LightLLM and ATOM.
 """
@@ -90,7 +90,7 @@ ENGINE_PARTS: tuple[tuple[StepGapCause, re.Pattern[str]], ...] = (
         ),
     ),
 )
-"""Names of annotations and Python frames that tell a part of an engine, in the order in which they are tried."""
+"""Names of annotations and Python frames that show a part of an engine, in the order in which they are tried."""
 
 WAITS = re.compile(
     r".*\b(?:queue|threading|selectors|connection|socket|asyncio)\.py\(\d+\): "
@@ -210,13 +210,13 @@ class _HostParts:
         return self._with_other_threads(found, owner[end > start])
 
     def _named(self, owner: Ids) -> tuple[Codes, Ids]:
-        """Return the cause that each innermost row (-1: none) tells, and the row that names it."""
+        """Return the cause that each innermost row (-1: none) shows, and the row that names it."""
         parent = self._nesting.parent
         tells = nearest_around(parent, owner, self._part >= 0)
         step = nearest_around(parent, owner, self._is_step)
         around_is_loop = (parent < 0) | take_or(self._is_loop | self._is_step, parent)
         outermost = nearest_around(parent, owner, around_is_loop & ~self._is_loop & ~self._is_step)
-        # A part of an engine that itself holds a step tells nothing of what happens in it.
+        # A part of an engine that itself holds a step is not the cause of what happens in it.
         tells = np.where((tells >= 0) & ~take_or(self._is_loop, tells), tells, np.int32(-1))
         named = np.where(tells >= 0, tells, np.where(outermost >= 0, outermost, owner))
         blocks = (owner >= 0) & take_or(self._blocks, owner)
@@ -243,7 +243,7 @@ class _HostParts:
 
 @memoized
 def _parts_of_engine(graph: DependencyGraph) -> tuple[Codes, Bools]:
-    """Return the part of an engine that each row's name tells (-1: none), and whether it is a wait."""
+    """Return the part of an engine that each row's name shows (-1: none), and whether it is a wait."""
     events, names = graph.event_table, graph.names
     named = kind_mask(events.kind, NAMED_KINDS)
     of_name, waits = np.full(len(names), -1, np.int8), np.zeros(len(names), np.bool_)
