@@ -481,6 +481,10 @@ def _next_or_largest(found: WhatIf) -> tuple[str | None, str | None]:
     return None, _short_next(most[0]) if most else None
 
 
+SMALL_SHARE = 0.05
+"""A saving below this share of a window leads no answer whose replay cannot be trusted."""
+
+
 @dataclass(frozen=True)
 class Leading:
     """What saves most of a group: how much (ns), the group, the sentence, and whether that may be mere waiting."""
@@ -503,6 +507,10 @@ def _largest_savings(found: WhatIf) -> list[str]:
     if not ranked:
         return [messages.nothing_to_gain(_window_name(found, headline_name), found.replayed.measured_ns)]
     first, *rest = ranked
+    if trusted.reason is not None and first.ns < SMALL_SHARE * found.replayed.measured_ns:
+        # What replay leaves fixed may hide a larger saving than the small one that is left.
+        unknown = messages.unknown_savings(headline_name(found.replayed.window), trusted.reason, trusted.share)
+        return [unknown, *(messages.also(one.group, one.said) for one in ranked)]
     sure = (*_best_opportunity(found, sure=True), *_best_scenario(found, sure=True)) if first.may_be_waiting else ()
     without = sorted((one for one in sure if one.ns), key=lambda one: -one.ns)[:1]
     known = {one.said for one in without}
