@@ -219,10 +219,12 @@ def what_if(
         for option, value in (("a curve", curve), ("what is nearly critical", near)):
             if value is not None:
                 require_all_rows(graph, option)
-        return _what_if_of_ranks(elsewhere(window(graph), window.asked), asked)
     of_steps = _of_steps(graph, window, asked)
     if of_steps and window(graph).is_default:
-        window = resolved_window(replace(step(of_steps.typical_step)(graph), is_default=True))
+        typical = step(of_steps.typical_step)
+        window = WindowQuery(typical.asked, lambda graph: replace(typical(graph), is_default=True), by_rows=False)
+    if elsewhere is not None:
+        return replace(_what_if_of_ranks(elsewhere(window(graph), window.asked), asked), of_steps=of_steps)
     latency = _latency(graph, window, asked)
     window = _iteration_of(window)
     replayed = replay(graph, [one.change for one in asked], window)

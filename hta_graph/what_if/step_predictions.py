@@ -21,7 +21,7 @@ from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.windows import WindowQuery, step, step_lengths
 from hta_graph.what_if.changes import Change
-from hta_graph.what_if.replay import replay
+from hta_graph.what_if.predict import predict
 
 MOST_STEPS = 12
 """Of more steps as many are replayed, evenly spread: more hardly make the interval narrower."""
@@ -94,7 +94,7 @@ def step_predictions(
     These are the candidates of :func:`median_step`.
 
     Args:
-        graph: a job's whole graph.
+        graph: a job's; of one of rank summaries the ranks' files are read again for each step.
         changes: those of :func:`replay`.
         window: the window of a step that is meant.
     """
@@ -104,6 +104,6 @@ def step_predictions(
     for at in range(count):
         number = numbers[at * (len(numbers) - 1) // max(count - 1, 1)]
         with suppress(QueryError):
-            one = replay(graph, changes, window(step(number)))
+            one = predict(graph, changes, window(step(number)))
             found.append((number, one.measured_ns, one.predicted_ns))
     return StepPredictions(*zip(*found, strict=True)) if len(found) > 1 else None

@@ -36,6 +36,7 @@ QUESTIONS = {
         [*NAMED, "--scale", "class:cpu_bound=0.5"], ["--cpu-window", "--scenario", "no_waiting"],
         ["--scale", "kernel:x=0.5"], ["--step", "2", "--gpu-window", "--scenario", "communication=0.5"],
         ["--scale", "class:cpu_bound=999999", "class:cpu_bound=999999", "class:cpu_bound=999999"],
+        ["--scenario", "rank_like_others=5"],
     ),
 }  # fmt: skip
 QUICK = {("stragglers", "clocks"): [[]], ("critical-path", "clocks"): [["--step", "9"], NAMED]}
