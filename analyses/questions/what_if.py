@@ -36,6 +36,7 @@ from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
+from hta_graph.multi_rank.summary_job import MANY_RANKS
 from hta_graph.paths.critical_path import critical_path, require_all_rows
 from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.windows import Window, WindowQuery, resolved_window, step
@@ -250,9 +251,14 @@ def what_if(
 
 
 def _of_steps(graph: DependencyGraph, window: WindowQuery, asked: Sequence[NamedChange]) -> StepPredictions | None:
-    """Predict all steps where a rank is to be like the others: that is a question about a run, not one step."""
+    """Predict all steps where a rank is to be like the others: that is a question about a run, not one step.
+
+    Not of jobs of many ranks, whose files would be read once more for each step.
+    """
     meant = window(graph)
     if not any(one.asked.startswith("rank_like_others") for one in asked) or meant.step is None or meant.form == "cpu":
+        return None
+    if len(graph.rank_graphs) > MANY_RANKS:
         return None
     return step_predictions(graph, [one.change for one in asked], _iteration_of)
 

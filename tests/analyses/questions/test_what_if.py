@@ -15,7 +15,14 @@ import analyses
 import hta_graph as hg
 from analyses.advice.verdict import verdict_records
 from analyses.display.text_layout import Line, TextTable
-from analyses.questions.what_if import scale_change, scenario_change, what_if, what_if_document, what_if_lines
+from analyses.questions.what_if import (
+    WhatIf,
+    scale_change,
+    scenario_change,
+    what_if,
+    what_if_document,
+    what_if_lines,
+)
 from hta_graph.paths.windows import median_step
 from hta_graph.what_if.reliability import Reliability
 from hta_graph.what_if.replay import Replayed
@@ -64,6 +71,21 @@ def test_what_may_be_waiting_for_a_stage_without_a_file_is_said_first(
         doubt = "(not reliable: 84% of the predicted time may be waiting for other ranks)"
         assert said(capsys, tmp_path, *given)[0].startswith(f"step 2 {doubt}: ")
     assert asked(capsys, tmp_path, *asks, "--summaries", "always")["reason"] == "waiting"
+
+
+def test_a_small_saving_leads_no_answer_whose_replay_cannot_be_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = mostly_communication(tmp_path)
+    untrusted = Reliability(0.9)
+    monkeypatch.setattr(WhatIf, "reliability", untrusted)
+    first = str(what_if_lines(what_if(graph, hg.step(2)))[0])
+    assert "not reliable" in first
+    assert "largest saving: " in first
+    monkeypatch.setattr("analyses.questions.what_if.SMALL_SHARE", 1.1)
+    first, second, *_ = map(str, what_if_lines(what_if(graph, hg.step(2))))
+    assert first == "step 2: savings are unknown, because 90% of the path is fixed in replay"
+    assert second.startswith("Largest saving among ")
 
 
 def gpu_bound(folder: Path) -> Path:
