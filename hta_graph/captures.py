@@ -39,7 +39,7 @@ RECORD_START = Remedy(
     "give --capture the recording in which the graphs are captured",
 )
 
-CAPTURE_SIZE = re.compile(r"capture_(?:graph_bs_)?(\d+)(?:_[A-Z]+)?$")
+CAPTURE_SIZE = re.compile(r"capture_(?:graph_bs_)?(\d{1,12})(?:_[A-Z]+)?$")
 """Annotations around a capture that say the padded number of tokens: vLLM, SGLang, ATOM (2026)."""
 
 

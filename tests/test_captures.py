@@ -208,6 +208,14 @@ def test_what_is_no_capture_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
         find_captures([str(tmp_path / "none.json")])
 
 
+@pytest.mark.parametrize("digits", ["9" * 25, "9" * 5_000], ids=len)
+def test_an_absurd_size_in_the_name_of_a_capture_is_none(tmp_path: Path, digits: str) -> None:
+    kernels = program("dense", layers=1)
+    graph = named_graph(tmp_path, captured([(f"capture_{digits}_FULL", kernels)]), replayed([("step", [kernels])]))
+    (found,) = graph_kernels(graph).replays
+    assert found.named == len(kernels)
+
+
 @pytest.mark.parametrize(
     ("cut", "said"),
     [(0, "is empty"), (4, "the JSON is truncated at byte 4"), (-300, "--salvage recovers them")],
