@@ -25,7 +25,7 @@ from hta_graph.model import EventKind, Ids, Ints, kind_mask
 from hta_graph.storage.location import Location, expand_file_lists
 from hta_graph.trace.engine_steps import read_step_name
 from hta_graph.trace.event_args import read_event_args
-from hta_graph.trace.header import has_captures, peek_header
+from hta_graph.trace.header import has_captures, has_gpu_rows, peek_header
 from hta_graph.trace.json_reader import Header
 from hta_graph.trace.profiler_names import CAPTURE_CALL, CAPTURE_END_CALL, CAPTURED_CALL, FILL_KERNEL, KERNEL_OF_CALL
 from hta_graph.trace.rank_files import expand_inputs, header_count, rank_in_name
@@ -39,7 +39,7 @@ RECORD_START = Remedy(
     "give --capture the recording in which the graphs are captured",
 )
 
-CAPTURE_SIZE = re.compile(r"capture_(?:graph_bs_)?(\d+)(?:_[A-Z]+)?$")
+CAPTURE_SIZE = re.compile(r"capture_(?:graph_bs_)?(\d{1,12})(?:_[A-Z]+)?$")
 """Annotations around a capture that say the padded number of tokens: vLLM, SGLang, ATOM (2026)."""
 
 
@@ -194,17 +194,19 @@ class NamedCaptures:
         return own or tuple(path for path, of in self.ranks.items() if of is None or len(set(self.ranks.values())) == 1)
 
 
-def find_captures(inputs: Sequence[str | Location]) -> NamedCaptures:
+def find_captures(inputs: Sequence[str | Location], *, salvage: bool = False) -> NamedCaptures:
     """Find the recordings of captures among files and folders; of a folder those files that are.
 
     Raises:
-        TraceError: a file that was named is none, or a folder has none.
+        TraceError: a file that was named is none or cannot be read, or a folder has none.
     """
     found: dict[Location, int | None] = {}
     for place in expand_file_lists(inputs):
         paths = expand_inputs([place])
         captures = [path for path in paths if has_captures(path)]
         if not captures:
+            if paths == [place] and has_gpu_rows(place) is None:
+                read_without_log(place, salvage=salvage)  # says what is wrong with a file that is not whole
             raise TraceError(place, "records no begin and end of stream capture, so it names no kernel", RECORD_START)
         for path in captures:
             in_header = header_count(peek_header(path) or Header(), "rank")

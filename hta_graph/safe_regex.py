@@ -34,9 +34,9 @@ def compile_pattern(text: str) -> re.Pattern[str]:
             warnings.simplefilter("ignore", FutureWarning)
             return re.compile(text)
     except (re.error, OverflowError) as error:
-        raise PatternError(f"{_shortened_repr(text)} is not a regular expression: {error}") from None
+        raise PatternError(f"{shortened_repr(text)} is not a regular expression: {error}") from None
     except RecursionError:
-        raise PatternError(f"{_shortened_repr(text)} is not a regular expression: it nests too deeply") from None
+        raise PatternError(f"{shortened_repr(text)} is not a regular expression: it nests too deeply") from None
 
 
 def names_matching(expressions: Sequence[str], names: Sequence[str], *, by: Match = re.Pattern[str].search) -> Bools:
@@ -64,7 +64,7 @@ def _limited(text: str, seconds: float) -> Iterator[None]:
 
     def give_up(*_: object) -> NoReturn:
         raise PatternError(
-            f"the pattern {_shortened_repr(text)} takes too long: stopped after {seconds:.0f} s",
+            f"the pattern {shortened_repr(text)} takes too long: stopped after {seconds:.0f} s",
             "avoid nested repetition, such as (a+)+ or (.*a){9}",
         )
 
@@ -80,5 +80,6 @@ def _limited(text: str, seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def _shortened_repr(text: str) -> str:
+def shortened_repr(text: str) -> str:
+    """Quote a pattern or a name; of a long one its beginning."""
     return repr(text) if len(text) <= 80 else f"{text[:80]!r}…"

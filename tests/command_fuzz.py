@@ -121,8 +121,8 @@ SHARES = one_of("0", "1%", "5%", "100%", "0.5", "1", "-1", "nan", "x", "1e9%")
 FACTORS = one_of("0", "0.5", "1", "2", "1000000", "-1", "nan", "inf", "1e300", "x")
 PATTERNS = _some_of("enumerate", "aten::.*", "(", "[", "", ".*", "(a+)+$", "Optimizer", "\\", "x" * 500)
 STEP_PATTERNS = one_of(
-    "my step (?P<batch>[0-9]+)", "(?P<phase>decode|step).*", "(?P<tokens>.*)", "(?P<batch>.)*", "(?P<other>.*)", "(", "",
-    ".*", "(?P<phase>", "(a+)+$", "forward", "x" * 500,
+    "my step (?P<batch>[0-9]+)", "(?P<phase>decode|step).*", "(?P<tokens>.*)", "(?P<batch>.)*", "(?P<other>.*)", "(",
+    "", ".*", "(?P<phase>", "(a+)+$", "forward", "x" * 500,
 )  # fmt: skip
 NAMES = ("aten::add", "ProfilerStep#1", "ProfilerStep.*", "forward", "", "nothing", "(", "a\x1b[31mb", "é", "-x")
 WHAT = (
@@ -151,7 +151,8 @@ VALUES: dict[str, Giver] = {
     "--operators": one_of(*NAMES, "aten::"), "--overlay": _file(".json", ".json.gz"),
     "--kineto": _file_or_output(".json", ".json.gz"), "--peaks": _peaks, "--parquet": _file(""),
     "--plot": _file(".html", ".x"), "--prefix": one_of("trace", "", "../x", "a/b", "é", ".."),
-    "--rank": RANKS, "--test-rank": RANKS, "--step": STEPS, "--step-pattern": STEP_PATTERNS, "--test-step": STEPS, "--top-k": COUNTS,
+    "--rank": RANKS, "--test-rank": RANKS, "--step": STEPS,
+    "--step-pattern": STEP_PATTERNS, "--test-step": STEPS, "--top-k": COUNTS,
     "--remove": _some_of(*WHAT), "--scale": _some_of(*(f"{what}=0.5" for what in WHAT), "kernel:.*=-1", "x", "a=nan"),
     "--scenario": _some_of(*SCENARIOS), "--window": _window, "--runtime-cutoff": RATIOS,
     "--traces": _file(""), "--keep": one_of("shapes", "names,frames", "annotations,shapes", "", ",", "all"),

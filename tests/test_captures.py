@@ -208,6 +208,30 @@ def test_what_is_no_capture_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
         find_captures([str(tmp_path / "none.json")])
 
 
+@pytest.mark.parametrize("digits", ["9" * 25, "9" * 5_000], ids=len)
+def test_an_absurd_size_in_the_name_of_a_capture_is_none(tmp_path: Path, digits: str) -> None:
+    kernels = program("dense", layers=1)
+    graph = named_graph(tmp_path, captured([(f"capture_{digits}_FULL", kernels)]), replayed([("step", [kernels])]))
+    (found,) = graph_kernels(graph).replays
+    assert found.named == len(kernels)
+
+
+@pytest.mark.parametrize(
+    ("cut", "said"),
+    [(0, "is empty"), (4, "the JSON is truncated at byte 4"), (-300, "--salvage recovers them")],
+    ids=["0", "4", "-300"],
+)
+def test_an_unreadable_capture_is_said_to_be_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cut: int, said: str
+) -> None:
+    write_pair(tmp_path)
+    broken = tmp_path / "broken.json"
+    broken.write_bytes((tmp_path / "a.json").read_bytes()[:cut])
+    line = one_error(capsys, tmp_path, "attribution", tmp_path / "b.json", "--capture", broken)
+    assert f"{broken}: " in line
+    assert said in line
+
+
 def test_a_capture_alone_is_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_pair(tmp_path)
     assert run_command(capsys, "attribution", tmp_path / "a.json")[0] == 0

@@ -21,7 +21,6 @@ from hta_graph.arrays import rows_by_value
 from hta_graph.paths.engine_gaps import StepGapCause, StepGaps, engine_gaps
 from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
 from hta_graph.paths.windows import main_phase
-from hta_graph.trace.engine_steps import PHASES
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -171,7 +170,9 @@ def _gap_records(scope: Scope) -> list[dict[str, Any]]:
     table, rows, gaps = engine_step_table(scope.graph), _steps_of(scope), engine_gaps(scope.graph)
     chosen = {row.number for row in rows}
     gaps = gaps.take(np.isin(gaps.step, [at for at, row in enumerate(table) if row.number in chosen]))
-    phase_of = np.array([PHASES.index(row.phase) if row.phase in PHASES else -1 for row in table], np.int64)
+    # A user's pattern reads phases that no engine names.
+    phases = _phases(table)
+    phase_of = np.array([phases.index(row.phase) for row in table], np.int64)
     steps, every = Counter(row.phase for row in rows), int(gaps.length.sum())
     key = (phase_of[gaps.step] * 2 + gaps.is_inside) * len(StepGapCause) + gaps.cause
     found = [_gap_record(scope, gaps.take(at), table, steps, every) for at in rows_by_value(key).values()]

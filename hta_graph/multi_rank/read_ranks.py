@@ -105,7 +105,7 @@ def read_graphs(
     paths = expand_inputs(listed)
     several = communications or summary is not None
     asked = RankRequest(salvage, several, summary, cache=cache, step_patterns=tuple(step_patterns))
-    named = find_captures(captures)
+    named = find_captures(captures, salvage=salvage)
     if len(paths) == 1:
         for graph in _read_alone(paths[0], ranks, memory, replace(asked, summary=None), say):
             yield with_captures(_with_warnings(graph), named.of_rank(graph.rank), salvage=salvage)

@@ -13,8 +13,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from hta_graph.errors import PatternError
 from hta_graph.model import CPU_KINDS, GPU_KINDS, Codes, EventKind, Ids, Ints, kind_mask
-from hta_graph.safe_regex import compile_pattern, names_matching
+from hta_graph.safe_regex import compile_pattern, names_matching, shortened_repr
 from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
 
 STEP_PATTERNS_AS_OF = "November 2026"
@@ -77,9 +78,14 @@ class StepPattern(NamedTuple):
     needs: re.Pattern[str] | None = None
 
 
+MOST_DIGITS = 12
+"""Longer numbers count nothing: sums of those in all names of a trace stay below 2^63."""
+
+
 def _whole(found: Numbers, *names: str) -> int | None:
-    """Return the first number there is."""
-    return next((int(found[name]) for name in names if found.get(name) is not None), None)
+    """Return the first number there is; None for an absurd one."""
+    text = next((found[name] for name in names if found.get(name) is not None), None)
+    return None if text is None or len(text) > MOST_DIGITS else int(text)
 
 
 def _sum(*numbers: int | None) -> int | None:
@@ -273,7 +279,15 @@ def own_pattern(expression: str) -> StepPattern:
     """
 
     def read(found: Numbers) -> EngineStep:
-        phase = (found.get("phase") or "").lower() or None
+        """Read the groups; an empty one says nothing."""
+        found = {group: text for group, text in found.items() if text}
+        for group in ("batch", "tokens"):
+            if not re.fullmatch("[0-9]*", found.get(group, "")):
+                what = (
+                    f"group {group} of {shortened_repr(expression)} is no whole number: {shortened_repr(found[group])}"
+                )
+                raise PatternError(what, f"write (?P<{group}>[0-9]+)")
+        phase = found.get("phase", "").lower() or None
         return EngineStep("own pattern", phase, _whole(found, "batch"), _whole(found, "tokens"))
 
     return StepPattern(

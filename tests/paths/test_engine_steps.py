@@ -12,7 +12,7 @@ import hta_graph as hg
 from hta_graph.paths.engine_step_table import engine_step_table
 from hta_graph.paths.step_table import step_rows
 from hta_graph.paths.windows import annotation, median_step, step, step_lengths
-from tests.support.command_line import command_json, run_command
+from tests.support.command_line import command_json, one_error, run_command
 from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import TraceBuilder
 
@@ -296,6 +296,27 @@ def test_own_patterns_make_steps(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert first.startswith("4 decode steps of batch 8 to 11: ")
     (graph,) = hg.read_graphs(file, step_patterns=[pattern])
     assert [one.phase for one in step_lengths(graph)] == ["decode"] * 4
+
+
+def test_a_group_that_is_no_number_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = TraceBuilder()
+    trace.annotation("turn x", 0, 50)
+    trace.launch("gemm", (5, 9), (20, 60), 1)
+    file = trace.write(tmp_path / "trace.json")
+    for group in ("batch", "tokens"):
+        ask = ("serving", file, "--step-pattern", f"turn (?P<{group}>.*)")
+        line = one_error(capsys, tmp_path, *ask, status=2)
+        assert f"group {group} of 'turn (?P<{group}>.*)' is no whole number: 'x'; write (?P<{group}>[0-9]+)" in line
+
+
+@pytest.mark.parametrize("name", ["step[DECODE bs={}]", "turn {}"])
+def test_absurd_and_empty_numbers_of_names_are_unknown(tmp_path: Path, name: str) -> None:
+    for digits in ("9" * 25, "9" * 5_000, ""):
+        trace = TraceBuilder()
+        trace.annotation(name.format(digits), 0, 50)
+        trace.launch("gemm", (5, 9), (20, 60), 1)
+        (graph,) = hg.read_graphs(trace.write(tmp_path / "t.json"), step_patterns=[r"turn (?P<batch>\d*)"])
+        assert [row.engine.requests for row in engine_step_table(graph)] == ([None] if digits or "turn" in name else [])
 
 
 def test_the_first_step_begins_after_work_from_before_the_recording(tmp_path: Path) -> None:

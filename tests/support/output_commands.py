@@ -159,7 +159,7 @@ def _output(command: str, action: argparse.Action) -> Output:
 
 
 def write_inputs(folder: Path) -> Path:
-    """Write what all commands read: a job of two ranks, its dumps and host traces, a workload and its log, a capture."""
+    """Write what all commands read: a job of two ranks, dumps, host traces, a workload and its log, a capture."""
     for name in ("job", "dumps", "host", "log", "place"):
         (folder / name).mkdir(parents=True)
     for rank, path in enumerate(small_job(folder / "job")):

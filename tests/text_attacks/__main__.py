@@ -31,6 +31,7 @@ PATTERNS_TAKEN = (
     ("critical-path", "--regex", "--annotation", "{}"), ("critical-path", "--data-load", "{}"),
     ("idle-time", "--data-load", "{}"), ("what-if", "--remove", "operator:{}"), ("what-if", "--scale", "{}=0.5"),
     ("what-if", "--curve", "{}"), ("sync-deps", "--regex", "--annotation", "{}"), ("report", "--data-load", "{}"),
+    ("serving", "--step-pattern", "{}"), ("critical-path", "--step-pattern", "{}"),
 )  # fmt: skip
 
 
@@ -38,7 +39,7 @@ def attack_patterns(folder: Path, seconds: float = 0.5) -> Iterator[Outcome]:
     """Give patterns without end and such as are none to every option that takes one."""
     from hta_graph import safe_regex
 
-    name = "a" * 24 + "b" + "a" * 10_000 + "b"
+    name = "a" * 28 + "b" + "a" * 10_000 + "b"
     trace = TraceBuilder()
     trace.annotation("ProfilerStep#1", 0, 100)
     trace.annotation(name, 5, 50)

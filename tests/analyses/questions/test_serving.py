@@ -182,6 +182,16 @@ def test_what_other_threads_make_is_named_while_the_engine_waits(tmp_path: Path)
     assert (row["idle_ns"], row["name"]) == (5_000, "vllm/v1/engine/detokenizer.py(95): update")
 
 
+def test_phases_that_no_engine_names_are_kept_apart(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for at, phase in enumerate(("sing", "dance", "sing", "dance")):
+        trace.annotation(f"turn {phase}", 100 * at, 100 * at + 90)
+        trace.launch("gemm", (100 * at + 5, 100 * at + 9), (100 * at + 20, 100 * at + 40), at + 1)
+    (graph,) = hg.read_graphs(trace.write(tmp_path / "t.json"), step_patterns=["turn (?P<phase>.*)"])
+    gaps = step_gaps([whole(0, graph)])
+    assert set(gaps["phase"]) == {"sing", "dance"}
+
+
 def test_without_steps_the_answer_says_how_to_name_them(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.launch("gemm", (2, 4), (10, 30), 1)
