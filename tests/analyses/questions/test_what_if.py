@@ -15,14 +15,7 @@ import analyses
 import hta_graph as hg
 from analyses.advice.verdict import verdict_records
 from analyses.display.text_layout import Line, TextTable
-from analyses.questions.what_if import (
-    WhatIf,
-    scale_change,
-    scenario_change,
-    what_if,
-    what_if_document,
-    what_if_lines,
-)
+from analyses.questions.what_if import WhatIf, scale_change, scenario_change, what_if, what_if_document, what_if_lines
 from hta_graph.paths.windows import median_step
 from hta_graph.what_if.reliability import Reliability
 from hta_graph.what_if.replay import Replayed
