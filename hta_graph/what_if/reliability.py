@@ -34,6 +34,7 @@ from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import CPU_KINDS, RETURNS, Bools, BoundBy, EdgeKind, EventKind, Ids, Ints, Rule, kind_mask
 from hta_graph.paths.critical_path import CriticalPath, critical_path, has_partial_rows
+from hta_graph.paths.host_pauses import PAUSE_NS
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import LATEST_NS, Window, resolved_window
 from hta_graph.what_if.modified_window import (
@@ -212,16 +213,20 @@ def _missing_rows(base: ReplayGraph) -> tuple[Missing, float] | None:
 def _silent_ns(graph: DependencyGraph, window: Window) -> int:
     """Return for how much of a window (ns) no thread has anything but annotations open; 0 if other parts are larger.
 
-    These are operators, calls, frames and loading; and collectives of Gloo while none of them is open.
+    These are operators, calls, frames and loading; and collectives of Gloo while none of them is open. Between two
+    operators is Python, which needs no row of its own: only what is as long as a pause of a launching host is silence.
     """
     events, flags = graph.event_table, graph.event_flags
     does = kind_mask(events.kind, (*CPU_KINDS, EventKind.PYTHON_FUNCTION)) | flags.loads_data()
-    works_ns, open_ns = (
-        union(events.start[rows], events.end[rows]).clip(window.start_ns, window.end_ns).total
+    works, known = (
+        union(events.start[rows], events.end[rows]).clip(window.start_ns, window.end_ns)
         for rows in (does, does | flags.gloo_collective)
     )
-    silent_ns = window.end_ns - window.start_ns - open_ns
-    return silent_ns if silent_ns > max(works_ns, open_ns - works_ns) else 0
+    gaps = known.gaps(window.start_ns, window.end_ns)
+    lengths = gaps.end - gaps.start
+    silent_ns, communicates_ns = int(lengths[lengths > PAUSE_NS].sum()), known.total - works.total
+    works_ns = window.end_ns - window.start_ns - silent_ns - communicates_ns
+    return silent_ns if silent_ns > max(works_ns, communicates_ns) else 0
 
 
 def path_waits_on_launched_work(path: CriticalPath) -> bool:

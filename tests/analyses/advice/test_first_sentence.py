@@ -21,12 +21,12 @@ from tests.support.samples import SAMPLES
 from tests.support.trace_builder import TraceBuilder
 
 
-def on_cpu(*, launches: bool = False, work_us: float = 90) -> TraceBuilder:
+def on_cpu(*, launches: bool = False, work_us: float = 90, each_us: float = 100) -> TraceBuilder:
     """Ten times an operator in 100 µs; none of what it may launch is recorded."""
     trace = TraceBuilder()
-    trace.annotation("ProfilerStep#1", 0, 1_000)
+    trace.annotation("ProfilerStep#1", 0, 10 * each_us)
     for number in range(10):
-        at = 100.0 * number
+        at = each_us * number
         trace.op("aten::mm", at, at + work_us)
         if launches:
             trace.call("cudaLaunchKernel", at + 1, at + 5, number + 1)
@@ -87,8 +87,12 @@ SAID: dict[str, tuple[Callable[[], TraceBuilder], str | None, str]] = {
     ),
     "a program on the CPU": (on_cpu, None, "step 1: no GPU activity is recorded; bound by host time ("),
     "hardly a row": (
-        lambda: on_cpu(work_us=10), "nothing_recorded",
-        "step 1: no operator or call is recorded for 900.0 µs (90%); savings are unknown; ",
+        lambda: on_cpu(work_us=200, each_us=2_000), "nothing_recorded",
+        "step 1: no operator or call is recorded for 18.0 ms (90%); savings are unknown; ",
+    ),
+    # As PyTorch's own recordings of small models are: between two operators is Python.
+    "much Python between small operators": (
+        lambda: on_cpu(work_us=10), None, "step 1: no GPU activity is recorded; bound by host time (",
     ),
     "a GPU in slices": (
         lambda: in_slices(30, 2_400), "not_started", "whole trace: bound by launched work that does not start for ",
