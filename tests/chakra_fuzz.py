@@ -24,7 +24,7 @@ from tests.trace_fuzz import make_case
 
 OF_FILES = (
     "is not JSON", "is truncated", "is corrupt", "nests JSON values too deeply", "as traceEvents, not a list",
-    "is JSON without traceEvents", "is a list without event objects", "holds nothing to simulate",
+    "is empty", "is JSON without traceEvents", "is a list without event objects", "holds nothing to simulate",
     "holds no GPU activity", "is a Chrome trace of another program", "holds several recordings",
     "cannot be distinguished", "merged into one file", "is a damaged zip archive", "; convert it to UTF-8",
     *(words for _, _, words in REFUSED.values()),

@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 
 from hta_graph.model import EventKind
+from hta_graph.trace.engine_steps import SGLANG_MODES, read_step_name
 from hta_graph.trace.profiler_names import COPY_KERNEL, MARKER_KERNEL, PROCESS_GROUP_CALL, SET_KERNEL, STEP_NAME
 
 OPTIMIZERS = (
@@ -141,7 +142,30 @@ def is_public(kind: EventKind, name: str) -> bool:
         return False
     if kind is EventKind.KERNEL:
         return PLAIN_KERNEL.fullmatch(name) is not None or _is_public_cpp(name)
+    if kind in (EventKind.ANNOTATION, EventKind.GPU_ANNOTATION) and is_engine_step(name):
+        return True
     return name in PROCESS_GROUP_CALL or (kind in _COMPILED and _COMPILED[kind].fullmatch(name) is not None)
+
+
+STEP_WORDS = re.compile(
+    r"execute|context|generation|new|cached|sq|sk|sqsq|sqsk|step|bs|toks?|eager|prefill|decode|diffusion|[xcgpd]|ctx"
+    r"|spec|forward|id"
+)
+"""The words of inference engines' names for their steps, but for the modes of SGLang."""
+
+
+def is_engine_step(name: str) -> bool:
+    """Return whether a name is that of an inference engine's step and says nothing but numbers.
+
+    >>> is_engine_step("execute_context_2(6144)_generation_3(3)"), is_engine_step("step[DECODE bs=32]")
+    (True, True)
+    >>> is_engine_step("step[DECODE bs=32 for=acme]"), is_engine_step("forward")
+    (False, False)
+    """
+    if read_step_name(name) is None:
+        return False
+    modes = {word for mode in SGLANG_MODES for word in mode.split("_")}
+    return all(word in modes or STEP_WORDS.fullmatch(word) for word in re.findall(r"[^\W\d_]+", name))
 
 
 def _is_public_cpp(name: str) -> bool:
