@@ -52,41 +52,41 @@ class StepGapCause(IntEnum):
 
 
 ENGINE_PARTS: tuple[tuple[StepGapCause, re.Pattern[str]], ...] = (
-    (StepGapCause.TOKENIZER, re.compile(r"(?i).*tokeniz.*")),
+    (StepGapCause.TOKENIZER, re.compile(r"(?i)tokeniz")),
     (
         StepGapCause.SAMPLING,
         re.compile(
-            r"(?i)(?:gpu_model_runner: )?(?:sample|bookkeep)|.*\bsampl\w*\.py\(\d+\): .*"
-            r"|.*\.py\(\d+\): _?(?:sample\w*|bookkeeping\w*|compute_logprobs|apply_penalties|apply_logits\w*)"
+            r"(?i)^(?:gpu_model_runner: )?(?:sample|bookkeep)$|\bsampl\w*\.py\(\d+\): "
+            r"|\.py\(\d+\): _?(?:sample\w*|bookkeeping\w*|compute_logprobs|apply_penalties|apply_logits\w*)$"
         ),
     ),
     (
         StepGapCause.REQUESTS,
         re.compile(
-            r"scheduler\.(?:recv_requests|process_input_requests)"
-            r"|.*\.py\(\d+\): _?(?:recv_requests|process_input_\w+|add_request|fetch_new_requests)"
+            r"^scheduler\.(?:recv_requests|process_input_requests)$"
+            r"|\.py\(\d+\): _?(?:recv_requests|process_input_\w+|add_request|fetch_new_requests)$"
         ),
     ),
     (
         StepGapCause.OUTPUT,
         re.compile(
-            r"scheduler\.process_batch_result|gpu_model_runner: ModelRunnerOutput|llm_engine step: get_output"
-            r"|.*\.py\(\d+\): _?(?:update_from_output|process_batch_result\w*|process_outputs|stream_output\w*)"
+            r"^(?:scheduler\.process_batch_result|gpu_model_runner: ModelRunnerOutput|llm_engine step: get_output)$"
+            r"|\.py\(\d+\): _?(?:update_from_output|process_batch_result\w*|process_outputs|stream_output\w*)$"
         ),
     ),
     (
         StepGapCause.SCHEDULER,
         re.compile(
-            r"scheduler\.get_next_batch_to_run|schedule: .*"
-            r"|.*\.py\(\d+\): _?(?:schedule|schedule_\w+|prepare_and_schedule\w*|get_next_batch\w*|get_new_batch\w*"
-            r"|generate_new_batch|update_running_batch|allocate_slots)"
+            r"^scheduler\.get_next_batch_to_run$|^schedule: "
+            r"|\.py\(\d+\): _?(?:schedule|schedule_\w+|prepare_and_schedule\w*|get_next_batch\w*|get_new_batch\w*"
+            r"|generate_new_batch|update_running_batch|allocate_slots)$"
         ),
     ),
     (
         StepGapCause.PREPARATION,
         re.compile(
-            r"(?i)(?:gpu_model_runner: )?preprocess"
-            r"|.*\.py\(\d+\): _?(?:prepare_inputs?\w*|update_states|init_forward_metadata\w*)"
+            r"(?i)^(?:gpu_model_runner: )?preprocess$"
+            r"|\.py\(\d+\): _?(?:prepare_inputs?\w*|update_states|init_forward_metadata\w*)$"
         ),
     ),
 )
@@ -249,7 +249,7 @@ def _parts_of_engine(graph: DependencyGraph) -> tuple[Codes, Bools]:
     of_name, waits = np.full(len(names), -1, np.int8), np.zeros(len(names), np.bool_)
     for code in np.unique(events.name[named]).tolist():
         name = names[code]
-        of_name[code] = next((part for part, pattern in ENGINE_PARTS if pattern.fullmatch(name)), -1)
+        of_name[code] = next((part for part, pattern in ENGINE_PARTS if pattern.search(name)), -1)
         waits[code] = WAITS.fullmatch(name) is not None
     return np.where(named, of_name[events.name], np.int8(-1)), named & waits[events.name]
 

@@ -254,7 +254,7 @@ STEP_PATTERNS: tuple[StepPattern, ...] = (
     ),
     StepPattern(
         "vLLM",
-        re.compile(r".*\bgpu_worker\.py\(\d+\): execute_model"),
+        re.compile(r"^.*\bgpu_worker\.py\(\d+\): execute_model"),
         "not said",
         "not said",
         "not said",

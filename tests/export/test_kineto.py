@@ -16,6 +16,7 @@ from hta_graph.export.kineto import BASE_STEP_NS, write_kineto
 from tests.support.command_line import one_error, run_command, two_steps
 from tests.support.compare_traces import differences_but_places
 from tests.support.foreign_traces import foreign_traces
+from tests.support.kineto_output import rewritten
 from tests.support.shared_traces import shared_traces
 from tests.support.trace_builder import TraceBuilder
 from tests.support.two_rank_job import small_job
@@ -44,11 +45,6 @@ def document(path: Path) -> dict[str, Any]:
     data = path.read_bytes()
     found: dict[str, Any] = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
     return found
-
-
-def rewritten(graph: hg.DependencyGraph, folder: Path) -> hg.DependencyGraph:
-    write_kineto(graph, folder / "out.json")
-    return hg.build_graph(hg.read_trace(folder / "out.json"))
 
 
 @pytest.mark.parametrize("base", [0, 1_719_853_884_000_000_000])

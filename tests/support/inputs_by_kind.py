@@ -717,10 +717,10 @@ INPUTS: dict[str, Input] = {
     ),
     # lost returns, early calls
     "a leaf's return is lost": Input(
-        _made(lost_returns(1)), "modules", {"nn.Module: Attention_0": 1500, "nn.Module: MLP_0": 1500}, "1 Python frames"
+        _made(lost_returns(1)), "modules", {"nn.Module: Attention_0": 1500, "nn.Module: MLP_0": 1500}, "called them: 1"
     ),
     "two returns are lost": Input(
-        _made(lost_returns(2)), "modules", {"nn.Module: Attention_0": 1500, "nn.Module: MLP_0": 1500}, "2 Python frames"
+        _made(lost_returns(2)), "modules", {"nn.Module: Attention_0": 1500, "nn.Module: MLP_0": 1500}, "called them: 2"
     ),
     "calls inside the operator before": Input(_made(early_calls(4, 20)), "operators", EACH),
     "calls just before": Input(_made(early_calls(0.8, 40)), "operators", EACH),

@@ -17,6 +17,7 @@ from hta_graph.what_if.reliability import reliability
 from hta_graph.what_if.replay import replay_graph
 from tests.advice_accuracy import graph_of_run, spinning_loop
 from tests.support.gloo_builder import GlooRank
+from tests.support.gpu_in_slices import in_slices
 from tests.support.samples import SAMPLES
 from tests.support.trace_builder import TraceBuilder
 
@@ -37,24 +38,6 @@ def with_a_copy(trace: TraceBuilder) -> TraceBuilder:
     """Add a copy that the GPU runs: it shows nothing of kernels."""
     trace.call("cudaMemcpyAsync", 960, 965, 99)
     trace.copy("Memcpy HtoD (Pinned -> Device)", 966, 970, 99)
-    return trace
-
-
-def in_slices(launches: int, slice_us: float) -> TraceBuilder:
-    """The host launches ten kernels at a time, each in 10 µs; the GPU starts them when its time slice comes.
-
-    host     [launch × 10].............................[launch × 10]
-    stream   ......................[kernel × 10]
-    """
-    trace = TraceBuilder()
-    for number in range(launches):
-        begins = slice_us * number
-        for at in range(10):
-            corr = 10 * number + at + 1
-            trace.op("aten::add", begins + 10 * at, begins + 10 * at + 9)
-            starts = begins + slice_us - 200 + 5 * at
-            trace.launch("add", (begins + 10 * at + 1, begins + 10 * at + 5), (starts, starts + 4), corr)
-        trace.call("cudaDeviceSynchronize", begins + 110, begins + slice_us - 140)
     return trace
 
 

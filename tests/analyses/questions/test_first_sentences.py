@@ -15,7 +15,7 @@ from analyses.questions import (
     temporal_breakdown,
 )
 from analyses.scope import Scope, whole
-from tests.analyses.advice.test_first_sentence import in_slices
+from tests.support.gpu_in_slices import in_slices
 from tests.support.trace_builder import TraceBuilder
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"

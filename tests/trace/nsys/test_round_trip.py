@@ -13,14 +13,14 @@ import pytest
 
 import analyses
 import hta_graph as hg
-from tests.export.test_kineto import rewritten
 from tests.support.command_line import run_command, two_steps
 from tests.support.compare_traces import differences_but_places
+from tests.support.full_export import full_export as full_program
 from tests.support.kineto_as_nsys import as_recorded_by_nsys, can_be_exported, path_of, write_as_nsys
+from tests.support.kineto_output import rewritten
 from tests.support.made_nsys import NsysBuilder
 from tests.support.shared_traces import shared_traces
 from tests.support.trace_builder import TraceBuilder
-from tests.trace.nsys.test_bad_exports import program as full_program
 
 SAMPLE = Path(analyses.__file__).parent / "sample" / "sample_trace.json.gz"
 
