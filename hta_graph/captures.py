@@ -98,7 +98,7 @@ def captured_graphs(graph: DependencyGraph) -> tuple[CapturedGraph, ...]:
     if not found:
         return ()
     names = _launched_names(graph, np.concatenate([inside for _, inside in found]))
-    sizes = _sizes(graph, [begin for begin, _ in found])
+    sizes = _numbers_around(graph, [begin for begin, _ in found], _captured_tokens)
     first, captured = 0, []
     for (begin, inside), size in zip(found, sizes, strict=True):
         own = tuple(names[first : first + len(inside)])
@@ -154,11 +154,6 @@ def _or_of_warm_up(
 def _activity_name(graph: DependencyGraph, row: int) -> str:
     kind = graph.event_table.kind[row]
     return COPY if kind == EventKind.MEMCPY else SET if kind == EventKind.MEMSET else _sequence_name(graph.name_of(row))
-
-
-def _sizes(graph: DependencyGraph, begins: Sequence[int]) -> list[int]:
-    """Return the number of tokens that each capture is for, by the annotation around it; -1 where none says it."""
-    return _numbers_around(graph, begins, _captured_tokens)
 
 
 def _numbers_around(graph: DependencyGraph, rows: Iterable[int], read: Callable[[str], int]) -> list[int]:

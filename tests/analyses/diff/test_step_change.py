@@ -11,6 +11,7 @@ import pytest
 from analyses.diff.step_change import StepChange, StepLengths, change_of_steps, paired_steps
 from hta_graph.model import Floats, Ints
 from tests.support.deep_tests import deep
+from tests.support.step_noise import normal, skewed, with_hiccups
 
 MS = 1_000_000
 Draw = Callable[[np.random.Generator, int], Floats]
@@ -119,18 +120,6 @@ def test_some_longer_steps_change_the_mean_alone() -> None:
     found = change_of_steps(control, test)
     assert (found.is_usual, found.is_summed) == (False, True)
     assert found.summed_ns == pytest.approx(5 * MS, rel=0.1)
-
-
-def normal(rng: np.random.Generator, count: int) -> Floats:
-    return rng.normal(0, 1, count)
-
-
-def skewed(rng: np.random.Generator, count: int) -> Floats:
-    return np.exp(rng.normal(0, 0.5, count))
-
-
-def with_hiccups(rng: np.random.Generator, count: int) -> Floats:
-    return rng.normal(0, 1, count) + 10 * (rng.random(count) < 0.1)
 
 
 def in_two_states(rng: np.random.Generator, count: int) -> Floats:

@@ -11,6 +11,7 @@ from analyses.diff.step_change import StepLengths, change_of_steps
 from analyses.diff.step_levels import StepLevels, find_levels
 from hta_graph.model import Floats, Ints
 from tests.support.deep_tests import deep
+from tests.support.step_noise import normal, skewed, with_hiccups
 
 MS = 1_000_000
 Draw = Callable[[np.random.Generator, int], Floats]
@@ -116,18 +117,6 @@ def test_two_steps_at_the_start_are_a_level_only_if_the_other_run_has_it() -> No
 
 def test_steps_of_equal_length_have_one_level() -> None:
     assert find_levels(steps(np.full(8, 50.0)), steps(np.full(8, 50.0))) == StepLevels()
-
-
-def normal(rng: np.random.Generator, count: int) -> Floats:
-    return rng.normal(0, 1, count)
-
-
-def skewed(rng: np.random.Generator, count: int) -> Floats:
-    return np.exp(rng.normal(0, 0.5, count))
-
-
-def with_hiccups(rng: np.random.Generator, count: int) -> Floats:
-    return rng.normal(0, 1, count) + 10 * (rng.random(count) < 0.1)
 
 
 def heavy_tailed(rng: np.random.Generator, count: int) -> Floats:
