@@ -94,3 +94,12 @@ def test_streams_that_run_at_once_keep_their_own_order() -> None:
 def test_nothing_is_aligned_with_nothing() -> None:
     empty = np.zeros(0, np.int64)
     assert align_replay(empty, empty, empty) is None
+
+
+def test_what_moved_far_away_costs_two_edits_and_too_many_are_refused() -> None:
+    captured = np.arange(200)
+    lost = np.delete(captured, 100)
+    for moved, is_named in ((4, True), (6, False)):
+        replayed = np.concatenate([lost[moved:], lost[:moved][::-1]])
+        found = align_replay(captured, replayed, np.zeros(len(replayed), np.int64))
+        assert (found is not None) == is_named
