@@ -18,6 +18,7 @@ from analyses.messages import serving as messages
 from analyses.scope import Scope
 from analyses.tables import Table, table_of
 from hta_graph.arrays import rows_by_value
+from hta_graph.colours import BOUND_COLOUR, IDLE_COLOUR
 from hta_graph.paths.engine_gaps import StepGapCause, StepGaps, engine_gaps
 from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
 from hta_graph.paths.windows import main_phase
@@ -329,6 +330,14 @@ def _padding(sizes: pd.DataFrame, rank: int) -> list[str]:
     return [messages.padding(int(own["steps"].sum()), unused / computed)] if unused else []
 
 
+PART_COLOUR = {
+    "gpu_work_ns": BOUND_COLOUR["gpu_compute_bound"],
+    "exposed_communication_ns": BOUND_COLOUR["gpu_communication_bound"],
+    "idle_before_ns": IDLE_COLOUR,
+    "idle_inside_ns": BOUND_COLOUR["gpu_kernel_launch_overhead"],
+}
+
+
 def figure(found: Answer) -> Figure:
     """Draw the iteration of each step: GPU work, exposed communication, and idle time before and in its work."""
     frame = found.tables["engine_steps"]
@@ -344,7 +353,7 @@ def figure(found: Answer) -> Figure:
     work = frame["iteration_ns"] - frame["exposed_communication_ns"] - idle
     for column, label in messages.PARTS.items():
         values = work if column == "gpu_work_ns" else frame[column]
-        made.add_bar(name=label, x=labels, y=values / 1e6)
+        made.add_bar(name=label, x=labels, y=values / 1e6, marker_color=PART_COLOUR[column])
     made.update_layout(barmode="stack", bargap=0.1)
     return made
 

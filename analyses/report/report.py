@@ -170,11 +170,11 @@ def steps_of_report(path: CriticalPath, data_load: Sequence[str] | None = None) 
 
 
 def _name_of_run(paths: Mapping[int, CriticalPath]) -> str:
-    """Name the file, or the folder of several."""
+    """Name the file, also one of several ranks, or the folder of several."""
+    files = {path.graph.path for path in paths.values()}
     name = next(iter(paths.values())).graph.path
-    if len(paths) == 1:
-        return words.run_name(f"{name.parent.name}/{name.name}" if name.parent.name else name.name, 1)
-    return words.run_name(name.parent.name, len(paths))
+    folder = name.parent.name
+    return words.run_name(folder if len(files) > 1 else f"{folder}/{name.name}" if folder else name.name, len(paths))
 
 
 def _path_section(

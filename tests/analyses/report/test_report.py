@@ -27,6 +27,7 @@ from analyses.window_report import verdict_of_job
 from hta_graph.colours import BOUND_COLOUR
 from hta_graph.what_if.opportunities import Opportunity
 from tests.support.html_tables import page_sections, page_tables
+from tests.support.merged_ranks import labelled, read_document, write_merged
 from tests.support.page_summary import page_summary
 from tests.support.samples import FOUR_RANKS, ONE_RANK, SAMPLES
 from tests.support.shared_traces import SHARED
@@ -467,3 +468,11 @@ def test_the_page_is_led_by_advice_where_the_verdict_is(tmp_path: Path) -> None:
     once = summary_of(hg.critical_path(trace.graph(tmp_path)), "run")
     assert once.headline == "Whole trace: bound by one-time start-up"
     assert once.figures[1] == KeyFigure("97%", "of the critical path is one-time start-up")
+
+
+def test_a_file_of_several_ranks_is_named_and_not_its_folder(tmp_path: Path) -> None:
+    documents = [read_document(path) for path in small_job(tmp_path)]
+    (tmp_path / "one").mkdir()
+    merged = write_merged(documents, labelled, tmp_path / "one" / "merged.json")
+    assert main(["report", str(merged), "-o", str(tmp_path / "page.html")]) == 0
+    assert "one/merged.json, 2 ranks" in (tmp_path / "page.html").read_text(encoding="utf-8")
