@@ -117,6 +117,7 @@ def test_tensors_close_no_circle(first: int, count: int) -> None:
     assert added > count
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.shared
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: f"{path.parent.name}/{path.name.removesuffix('.json.gz')}")
 def test_no_node_of_a_real_trace_waits_for_itself(path: Path) -> None:

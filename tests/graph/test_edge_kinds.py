@@ -78,6 +78,7 @@ def test_a_row_says_what_the_kind_means(kind: EdgeKind) -> None:
     assert (kind in GPU_TO_CPU, kind in GPU_TO_GPU) == (meaning.exported == "cpu", meaning.exported == "gpu")
 
 
+@pytest.mark.sampled(2)
 @every_kind
 def test_time_on_an_edge_is_either_work_or_a_lag_with_a_class(kind: EdgeKind) -> None:
     """A kind without the class that its role asks for would be a hole in paths; without a cause, in idle time."""

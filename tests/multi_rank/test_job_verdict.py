@@ -66,6 +66,7 @@ def check(job: hg.JobGraph, found: JobVerdict) -> None:
     assert (delays.delay <= delays.length).all()
 
 
+@pytest.mark.sampled(2)
 @EACH_BY_CHANCE
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("backend", BACKENDS)

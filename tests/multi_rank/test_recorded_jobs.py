@@ -33,6 +33,7 @@ def verdict_of(folder: Path) -> JobVerdict:
     return job_verdict(hg.read_job(folder))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "rank", "pattern"),
     [

@@ -270,6 +270,7 @@ def same_answer(graph: hg.DependencyGraph, one: WindowQuery, other: WindowQuery)
 # -- on real traces ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("instance", range(3))
 def test_a_real_backward_pass_is_in_operators_as_long_as_one_is_open(instance: int) -> None:

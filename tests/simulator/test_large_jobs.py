@@ -128,6 +128,7 @@ def test_files_are_read_without_repairs(tmp_path: Path) -> None:
 # -- the generator ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_job_is_the_same_bytes_again(tmp_path: Path) -> None:
     job = large_job(replace(SMALL, ranks=8, mesh="3d", rows=200))
     write_large_job(job, job_times(job), tmp_path / "one", processes=2)

@@ -44,6 +44,7 @@ def test_operators_and_kernels_are_read(tmp_path: Path, device: str, thread: Any
     assert graph.edge_counts()["launch"] == {"recorded": 3, "inferred": 0}
 
 
+@pytest.mark.slow
 def test_commands_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = old_trace(tmp_path)
     rows = command_json(capsys, "attribution", path)["tables"]["gpu_time_by_operator"]

@@ -143,6 +143,7 @@ def test_two_processes_without_an_id_in_common_are_not_divided(tmp_path: Path) -
 # -- what commands say ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("merge", [labelled, offset])
 def test_a_merged_file_is_a_job(capsys: pytest.CaptureFixture[str], tmp_path: Path, merge: Any) -> None:
     (tmp_path / "ranks").mkdir()

@@ -81,6 +81,7 @@ def test_a_stage_like_the_others_takes_what_it_takes_without_its_fault(tmp_path:
     assert statistics.mean(one.measured_ns / one.true_ns for one in found) > 1.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", [deep("waits at the end"), "waits at once"])
 def test_where_a_stage_has_no_file_no_miss_is_trusted(tmp_path: Path, schedule: str) -> None:
     found = [rerun(tmp_path, schedule, seed, one_is_missing=True) for seed in range(cases(20))]

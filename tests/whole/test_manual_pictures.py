@@ -104,7 +104,7 @@ def test_each_word_has_its_picture(drawings: Mapping[Any, Any], kinds: Any) -> N
     assert set(drawings) == set(kinds)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", BUILT_IN, ids=lambda kind: kind.label)
 def test_the_edge_occurs_and_is_drawn(kind: EdgeKind) -> None:
     path = path_in(f"edge_{kind.label}")

@@ -64,6 +64,7 @@ def test_paths_tile_their_windows(graph: DependencyGraph) -> None:
         assert int(path.by_lane().time_ns.sum()) == path.length_ns
 
 
+@pytest.mark.sampled(2)
 def test_gpu_windows_tile_the_run(graph: DependencyGraph) -> None:
     paths = [hg.critical_path(graph, hg.step(step.number, gpu_window=True)) for step in graph.trace.steps()]
     for path, following in pairwise(paths):

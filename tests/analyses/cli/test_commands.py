@@ -297,6 +297,7 @@ def test_default_window_is_the_only_step_that_launched_gpu_work(
     }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "start", "end", "classes"),
     [

@@ -99,7 +99,7 @@ def run(arguments: Sequence[object]) -> None:
         main([str(one) for one in arguments])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("command", OF_A_RANK, ids=" ".join)
 def test_answers_about_a_rank_fit(command: list[str], printed: list[list[Line]]) -> None:
     run([command[0], ONE_RANK, *command[1:]])

@@ -49,6 +49,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
     return out.splitlines()
 
 
+@pytest.mark.slow
 def test_what_may_be_waiting_for_a_stage_without_a_file_is_said_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

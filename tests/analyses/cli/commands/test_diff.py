@@ -36,6 +36,7 @@ def test_the_conclusion_is_the_first_line(capsys: pytest.CaptureFixture[str], co
     assert "Compared: rank 0 (before) and rank 0 (after)." in out
 
 
+@pytest.mark.slow
 def test_without_a_difference_details_need_all(capsys: pytest.CaptureFixture[str], control: Path) -> None:
     other = recorded(control.parent / "rank1.json", [900, 101, 101, 101], rank=1)
     out = run_command(capsys, "diff", control, other)[1]
@@ -247,6 +248,7 @@ def files_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return noted
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("words", [[], ["--step", "2", "--test-step", "3"]], ids=["all steps", "two steps"])
 def test_a_file_on_both_sides_is_read_once(
     words: list[str], control: Path, files_read: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
