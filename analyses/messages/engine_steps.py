@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from analyses.display.sentence_format import brief_duration, brief_share, counted, time_and_share
 from analyses.display.text_layout import duration_text
 
-UNNAMED_PHASES = ("graph", "eager", "unknown")
-"""Phases that no name says: of these graph launches are what is known."""
-
 
 def sizes(requests: Sequence[int], tokens: Sequence[int], image_size: str | None = None) -> str:
     """Name the batch of steps, and the tokens where these are others; what no name says is left out.

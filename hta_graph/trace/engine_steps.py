@@ -18,8 +18,6 @@ from hta_graph.model import CPU_KINDS, GPU_KINDS, Codes, EventKind, Ids, Ints, k
 from hta_graph.safe_regex import compile_pattern, names_matching, shortened_repr
 from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
 
-STEP_PATTERNS_AS_OF = "November 2026"
-
 PREFILL, DECODE, MIXED, VERIFY, DRAFT, IMAGE, IDLE = "prefill", "decode", "mixed", "verify", "draft", "image", "idle"
 GRAPH, EAGER, UNKNOWN = "graph", "eager", "unknown"
 PHASES = (PREFILL, DECODE, MIXED, VERIFY, DRAFT, IMAGE, IDLE, GRAPH, EAGER, UNKNOWN)

@@ -18,7 +18,6 @@ from hta_graph.errors import Remedy, TraceError
 from hta_graph.storage.location import Location, is_remote
 from hta_graph.text.sanitize import one_line
 
-MAGIC = b"SQLite format 3\0"
 CHUNK = 1 << 16
 """How many rows are fetched at once: what is in memory of a table is one chunk and the columns made of it."""
 ASKED_AT_ONCE = 500
