@@ -170,7 +170,7 @@ def steps_of_report(path: CriticalPath, data_load: Sequence[str] | None = None) 
 
 
 def _name_of_run(paths: Mapping[int, CriticalPath]) -> str:
-    """Name the file, also one of several ranks, or the folder of several."""
+    """Name the file, also one with multiple ranks, or the folder of many."""
     files = {path.graph.path for path in paths.values()}
     name = next(iter(paths.values())).graph.path
     folder = name.parent.name
