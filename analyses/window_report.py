@@ -152,7 +152,7 @@ def _engine_lengths(row: EngineStepRow, window: Window, graph: DependencyGraph) 
     named = [engine_messages.median(length)] if is_median else messages.lengths(None, length, None, None)
     if not is_job:
         before_first = max(row.idle_before_ns - row.before_recording_ns, 0)
-        named.append(engine_messages.idle(before_first, row.idle_ns - before_first, length))
+        named.append(engine_messages.idle(before_first, row.idle_ns - before_first, length, on_cpu=row.is_on_cpu))
     if row.before_recording_ns and not is_job:
         named.append(engine_messages.before_recording(row.before_recording_ns))
     rows = engine_rows(graph)
