@@ -124,5 +124,7 @@ def test_gaps_add_up_to_the_idle_time(name: str) -> None:
 
 def test_the_median_step_is_one_of_all_decode_steps(capsys: pytest.CaptureFixture[str]) -> None:
     printed = run_command(capsys, "critical-path", RECORDED / "slow_rank")[1]
+    assert printed.startswith("rank 1 delays the others by ")
+    assert " in every decode step since step 3 (" in printed
     assert "\n6 decode steps of batch 1 to 3: bound by CPU, no operator on rank 1 (" in printed
     assert " is the median of 6 decode steps (10 steps in all)" in printed

@@ -213,7 +213,7 @@ class Engine:
             self.clock.step += 1
 
     def recv_requests(self) -> list[Request]:
-        """Take the requests that have come; rank 0 makes tokens of them and tells the other."""
+        """Take the requests that have come; rank 0 makes tokens of them, and sends these to the other."""
         arrived = []
         while self.coming and self.coming[0].arrives <= self.clock.step:
             arrived.append(self.coming.pop(0))
