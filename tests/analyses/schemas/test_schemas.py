@@ -178,7 +178,7 @@ def parts_of(name: str) -> list[tuple[str, Mapping[str, Any]]]:
     return found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @every_name
 def test_a_schema_is_one_and_names_itself(name: str) -> None:
     found = schema(name)

@@ -35,6 +35,7 @@ def answer(path: Path) -> hg.CriticalPath:
     return path_found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("table", TABLES)
 def test_an_export_without_one_table_is_read(tmp_path: Path, table: str) -> None:
     answer(program().write(tmp_path / "part.sqlite", without=[table]))
@@ -46,6 +47,7 @@ def test_an_export_without_names_says_that_calls_and_kernels_are_left_out(tmp_pa
     assert trace.diagnostics["rows_dropped_no_name"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("schema", ["3.25", "3.11", "2.7"])
 def test_older_schemas_are_read_from_the_tables_and_columns_that_are_there(tmp_path: Path, schema: str) -> None:
     assert answer(program(schema=schema).write(tmp_path / "old.sqlite")).graph.trace.rank == 1
@@ -58,7 +60,7 @@ OPTIONAL = [
 ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize(("table", "column"), OPTIONAL)
 def test_a_table_without_one_column_is_read_or_refused_in_one_line(tmp_path: Path, table: str, column: str) -> None:
     path = program(3).write(tmp_path / "part.sqlite")
@@ -81,7 +83,7 @@ def reads_or_says_why(path: Path) -> None:
 ODD_VALUES = (None, -1, 2**63 - 1, -(2**63), 2**62, 1.5, "x", "12", b"\xff\x00", 2**32, 10**18, "")
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("seed", range(200))
 def test_odd_values_in_any_column_are_read_or_refused_in_one_line(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
@@ -96,7 +98,7 @@ def test_odd_values_in_any_column_are_read_or_refused_in_one_line(tmp_path: Path
     reads_or_says_why(path)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("seed", range(200))
 def test_damaged_bytes_are_read_or_refused_in_one_line(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
@@ -244,6 +246,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_nothing_in_the_file_is_executed(tmp_path: Path, kind: str) -> None:
     path = database_of(program().write(tmp_path / "trace.sqlite"), *HOSTILE[kind])

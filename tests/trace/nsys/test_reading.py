@@ -250,6 +250,7 @@ def test_a_file_is_known_by_what_it_holds(tmp_path: Path) -> None:
     assert len(hg.read_trace(other).events) == len(hg.read_trace(path).events)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("schema", ["3.25", "3.11", "2.7"])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_schemas_and_orders_of_rows_say_the_same(tmp_path: Path, schema: str, reverse: bool) -> None:
@@ -313,6 +314,7 @@ def test_a_read_file_stays_as_it_was(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["a.sqlite"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_a_cut_file_is_one_error(capsys: pytest.CaptureFixture[str], tmp_path: Path, share: float) -> None:
     made = program()
