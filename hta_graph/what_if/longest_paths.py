@@ -270,7 +270,7 @@ class LongestPaths:
         return chosen
 
     @cached_property
-    def _pairs(self) -> tuple[list[int], list[int], list[int], Ints, Ids]:
+    def _pairs(self) -> tuple[list[int], list[int], list[int], Ints, Ints]:
         """The meetings as decisions between two: of the third entry and further ones with what came out before.
 
         Returns:
@@ -282,7 +282,8 @@ class LongestPaths:
         is_new = first_of_runs(of)
         node, one = meets.node[of], np.where(is_new, meets.first[of], -1)
         head = np.where(is_new, meets.head[meets.first[of]], node)
-        return node.tolist(), head.tolist(), meets.head[other].tolist(), one, other
+        found: list[list[int]] = [column.tolist() for column in (node, head, meets.head[other])]
+        return found[0], found[1], found[2], one, other
 
     def _pass_of_many(self, start: Ints, weight: Ints) -> Ints:
         """Decide at one rendezvous after the other, for all weights (columns) at once."""
