@@ -353,12 +353,12 @@ def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
 
 def delaying_rank(path: CriticalPath) -> int | None:
     """Return the rank that delays a step of a job, given by its path, if one does."""
+    job, number = path.graph, path.window.step
+    if number is None or not isinstance(job, JobGraph):
+        return None
     from hta_graph.multi_rank.job_verdict import delays_by_step, knows_causes  # late: one rank does without it
 
-    job, number = path.graph, path.window.step
-    if number is None or not isinstance(job, JobGraph) or not knows_causes(job):
-        return None
-    return delays_by_step(job).leading_rank(number)
+    return delays_by_step(job).leading_rank(number) if knows_causes(job) else None
 
 
 def delay_in_step(path: CriticalPath, verdict: JobVerdict) -> int | None:

@@ -7,7 +7,6 @@ specifications, and the writers' source code.
 from __future__ import annotations
 
 import re
-import sqlite3
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -66,6 +65,8 @@ def _tables_of(path: Location) -> list[str] | None:
     """Return the names of a database's tables; None where it cannot be opened: its reader says why."""
     if is_remote(path):
         return None
+    import sqlite3  # late: few inputs are databases
+
     # The words about a damaged schema repeat bytes of the file that may be no text.
     with suppress(sqlite3.Error, UnicodeDecodeError, OSError):
         name = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
