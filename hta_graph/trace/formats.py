@@ -85,7 +85,7 @@ NSIGHT_EXPORT = Format(
     "an Nsight Systems export",
     SQLITE,
     "kernels, copies, sets, CUDA graphs; runtime and driver calls; synchronization; NVTX and NCCL's payloads; "
-    "OS runtime calls, thread states, CPU samples",
+    "OS runtime calls, thread states, CPU samples of threads with CUDA calls or NVTX ranges",
     "hardware metrics, Python's call stacks",
     layer="sqlite",
     tables=NSIGHT_TABLE,

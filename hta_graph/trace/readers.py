@@ -7,7 +7,7 @@ arguments are looked up in and what is written with an overlay. A new format is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 class ReadColumns(Protocol):
     """Reads the columns of each rank of a file."""
 
-    def __call__(self, path: Location, *, salvage: bool = False) -> list[Recorded]:
-        """Return them, lowest first; of a damaged file what can be recovered, if asked."""
+    def __call__(
+        self, path: Location, ranks: Collection[int] | None = None, process: str | None = None, *, salvage: bool = False
+    ) -> Iterator[Recorded]:
+        """Yield them, lowest first, or those of some ranks or one process; of a damaged file what can be recovered."""
         ...
 
 

@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
+
 from hta_graph.errors import Remedy, TraceError
+from hta_graph.model import Ints
 from hta_graph.storage.location import Location, is_remote
 from hta_graph.text.sanitize import one_line
 
-CHUNK = 1 << 16
+CHUNK = 1 << 14
 """How many rows are fetched at once: what is in memory of a table is one chunk and the columns made of it."""
 ASKED_AT_ONCE = 500
 LONGEST_TEXT = 1 << 26
@@ -158,6 +161,18 @@ class Database:
         listed = ", ".join(self.column(table, name, -1) for name in names)
         condition = where and f"WHERE {where}"
         return self.rows(f'SELECT {listed} FROM "{table}" {condition} LIMIT {MOST_ROWS}')  # noqa: S608
+
+    def columns(self, table: str, *names: str, where: str = "") -> Ints:
+        """Return columns of a long table as integers, one row for each, -1 where they are absent.
+
+        Raises:
+            TraceError: the file is damaged.
+        """
+        listed = ", ".join(self.column(table, name, -1) for name in names)
+        condition = where and f"WHERE {where}"
+        chunks = self.chunks(f'SELECT {listed} FROM "{table}" {condition}') if self.has(table) else ()  # noqa: S608
+        parts = [np.array(chunk, np.int64).T for chunk in chunks]
+        return np.concatenate([np.empty((len(names), 0), np.int64), *parts], axis=1)
 
     def distinct(self, table: str, *names: str) -> list[tuple[int, ...]]:
         """Return the different values of columns of a table of events as integers, -1 where they are absent.

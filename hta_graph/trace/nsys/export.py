@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -26,6 +26,7 @@ from hta_graph.trace.nsys.sources import (
     GPU_TABLES,
     GRAPHS,
     KERNELS,
+    LIBRARY_TABLES,
     MARK,
     NO_ID,
     NO_TIME,
@@ -38,6 +39,7 @@ from hta_graph.trace.nsys.sources import (
     call_name,
     is_operator,
     sync_name,
+    take_rows,
 )
 
 PROCESS_MASK = (1 << 24) - 1
@@ -247,22 +249,39 @@ class Export:
     def _keys(self) -> Ints:
         return np.sort(np.array([process.key for process in self.processes], np.int64))
 
-    def batches(self, *, detailed: bool = False) -> Iterator[Batch]:
+    def batches(self, processes: Collection[RankProcess] | None = None, *, detailed: bool = False) -> Iterator[Batch]:
         """Yield the rows of the ranks' processes, always in the same order; times count from the session's start.
+
+        Args:
+            processes: those whose rows are wanted; all ranks' by default. Rows are numbered as if all were.
+            detailed: whether what only arguments need is read, too.
 
         Raises:
             TraceError: the file is damaged.
         """
-        keys = self._keys
+        keys, first = self._keys, 0
+        chosen = np.isin(keys, keys if processes is None else [process.key for process in processes])
         for source in SOURCES:
-            for found in source.batches(self.database, detailed=detailed):
-                process = found["thread" if "thread" in found.numbers else "process"] >> THREAD_BITS
+            for numbers, texts in source.chunks(self.database, self._host_threads, detailed=detailed):
+                process = numbers["thread" if "thread" in numbers else "process"] >> THREAD_BITS
                 # Where rows name no process there is one.
                 process = np.where((process < 0) & (len(keys) == 1), keys[0], process)
-                batch = replace(found, numbers={**found.numbers, "process": process})
-                batch = self._finished(source, batch.take(find_sorted(process, keys) >= 0))
-                if len(batch):
-                    yield batch
+                place = find_sorted(process, keys)
+                numbers |= {"process": process, "index": first + np.cumsum(place >= 0) - 1}
+                first += int(np.count_nonzero(place >= 0))
+                kept = (place >= 0) & chosen[place]
+                if kept.any():
+                    yield self._finished(source, source.batch(self.database, *take_rows(numbers, texts, kept)))
+
+    def _host_threads(self) -> list[int]:
+        """Return the threads with CUDA calls or ranges: what others do is on no path, and would fill the memory."""
+        found = {
+            thread
+            for table in (CALLS, RANGES, *LIBRARY_TABLES)
+            for (thread,) in self.database.distinct(table, "globalTid")
+        }
+        of_ranks = {process.key for process in self.processes}
+        return sorted(thread for thread in found if thread >> THREAD_BITS in of_ranks)
 
     def _finished(self, source: Source, batch: Batch) -> Batch:
         numbers = dict(batch.numbers)
@@ -325,11 +344,10 @@ class Export:
     @cached_property
     def _calls_of_syncs(self) -> tuple[Ints, Ints]:
         """Return the calls with a record: process and correlation as one key, and the number of the call's name."""
-        found: list[tuple[int, ...]] = []
-        if self.database.has(SYNCS, "correlationId"):
+        waits = "FALSE"
+        if self.database.has(SYNCS, "correlationId") and self.database.has(CALLS, "correlationId", "globalTid"):
             waits = f'"correlationId" IN (SELECT "correlationId" FROM "{SYNCS}")'  # noqa: S608
-            found = self.database.integers(CALLS, "globalTid", "correlationId", "nameId", where=waits)
-        process, correlation, name = np.array(found, np.int64).reshape(-1, 3).T
+        process, correlation, name = self.database.columns(CALLS, "globalTid", "correlationId", "nameId", where=waits)
         key, first = np.unique(self._pair_key(process >> THREAD_BITS, correlation), return_index=True)
         return key, name[first]
 
@@ -338,13 +356,8 @@ class Export:
         """Return the records of events, by process, event and the order of their calls."""
         names = {"process": "globalPid", "correlation": "correlationId", "stream": "streamId", "event": "eventId",
                  "event sync": "eventSyncId"}  # fmt: skip
-        rows: list[tuple[Any, ...]] = []
-        if self.database.has(EVENTS, "eventId", "correlationId"):
-            listed = ", ".join(self.database.column(EVENTS, name, -1) for name in names.values())
-            for chunk in self.database.chunks(f'SELECT {listed} FROM "{EVENTS}"'):  # noqa: S608
-                rows += chunk
-        columns = np.array(rows, np.int64).reshape(-1, len(names))
-        found = {name: columns[:, at] for at, name in enumerate(names)}
+        known = "TRUE" if self.database.has(EVENTS, "eventId", "correlationId") else "FALSE"
+        found = dict(zip(names, self.database.columns(EVENTS, *names.values(), where=known), strict=True))
         found["process"] = found["process"] >> THREAD_BITS
         order = np.lexsort((found["correlation"], found["event"], found["process"]))
         return {name: column[order] for name, column in found.items()}

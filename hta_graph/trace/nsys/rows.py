@@ -7,11 +7,11 @@ from itertools import chain
 from typing import Any
 
 import msgspec
-import numpy as np
 
+from hta_graph.arrays import find_sorted
 from hta_graph.model import Ids
 from hta_graph.storage.location import Location
-from hta_graph.trace.nsys.columns import thread_ids
+from hta_graph.trace.nsys.columns import thread_name, thread_numbers
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.export import THREAD_MASK, Export
 from hta_graph.trace.nsys.sources import CALLS, KERNELS, NO_TIME, RANGES, START_END, SYNCS, THREAD_BITS, Batch
@@ -132,7 +132,9 @@ class _Writer:
         if on_stream:
             places = zip(batch["device"].tolist(), batch["stream"].tolist(), strict=True)
         else:
-            places = zip((batch["process"] & THREAD_MASK).tolist(), thread_ids(batch), strict=True)
+            places = zip(
+                (batch["process"] & THREAD_MASK).tolist(), map(thread_name, thread_numbers(batch).tolist()), strict=True
+            )
         processes = batch["process"].tolist()
         parts = zip(_categories(batch), batch.names, processes, places, _times(batch), arguments, strict=True)
         for kind, name, process, (pid, tid), times, args in parts:
@@ -162,16 +164,14 @@ def read_rows(path: Location, wanted: Ids, *, salvage: bool = False) -> tuple[di
     """
     with Database(path, salvage=salvage) as database:
         export = Export(database)
-        writer, first = _Writer(export), 0
+        writer = _Writer(export)
         found: dict[int, Row] = {}
-        for batch in export.batches(detailed=True):
-            here = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, first + len(batch))]
-            if len(here):
-                chosen = np.zeros(len(batch), np.bool_)
-                chosen[here - first] = True
-                found.update(zip(here.tolist(), writer.rows(batch.take(chosen)), strict=True))
-            first += len(batch)
-            if not len(wanted) or first > wanted[-1]:
+        for batch in export.batches(detailed=True) if len(wanted) else ():
+            chosen = find_sorted(batch["index"], wanted) >= 0
+            if chosen.any():
+                rows = batch.take(chosen)
+                found.update(zip(rows["index"].tolist(), writer.rows(rows), strict=True))
+            if batch["index"][-1] >= wanted[-1]:
                 break
         return found, export.header()
 

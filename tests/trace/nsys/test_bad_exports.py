@@ -16,7 +16,7 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError, NotATraceError, TooLargeError, TraceError
 from hta_graph.model import EventKind
-from hta_graph.trace.memory_limit import limit_memory
+from hta_graph.trace.memory_limit import ColumnsLimit, limit_memory
 from tests.support.command_line import folder_contents, one_error
 from tests.support.full_export import full_export as program
 from tests.support.made_nsys import ENUMS, NsysBuilder, columns_of
@@ -293,6 +293,15 @@ def test_an_export_with_more_events_than_memory_is_refused(tmp_path: Path) -> No
         hg.read_trace(path)
 
 
+def test_memory_is_counted_and_not_measured(tmp_path: Path) -> None:
+    """Whatever the process holds or has given back, the same export is read or refused: by the bytes of its columns."""
+    with limit_memory(200 << 20):
+        limit = ColumnsLimit(tmp_path / "a.sqlite", has_other_ranks=True)
+        limit.check(13 << 20)
+        with pytest.raises(TooLargeError, match=r"too many events \(more than 14 MiB of columns\).*read one rank with"):
+            limit.check(14 << 20)
+
+
 PEAK = """
 import resource, sys
 import hta_graph as hg
@@ -304,9 +313,9 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 // ev
 
 @pytest.mark.slow
 def test_reading_takes_memory_for_columns_and_not_for_rows(tmp_path: Path) -> None:
-    """A row of Python objects would take more than a thousand bytes; columns are joined once, so they count twice."""
+    """A row of Python objects would take more than a thousand bytes."""
     path = repeated(tmp_path / "trace.sqlite", 13)
     ended = subprocess.run([sys.executable, "-c", PEAK, str(path)], capture_output=True, text=True, check=True)
     per_event, events = map(int, ended.stdout.split())
     assert events > 2_000_000
-    assert per_event < 400
+    assert per_event < 200
