@@ -56,7 +56,7 @@ def too_large_error(path: Location, what: str, memory: int, *, has_other_ranks: 
         path: the file.
         what: what of it does not fit.
         memory: the limit.
-        has_other_ranks: whether less is read where one rank is asked for.
+        has_other_ranks: whether one of its ranks can be read alone.
 
     >>> with limit_memory(1 << 30):
     ...     print(too_large_error(Path("t.json"), "holds more than 500 MiB of text", 1 << 30))
@@ -165,7 +165,7 @@ class ColumnsLimit:
 
     Args:
         path: the file, for errors.
-        has_other_ranks: whether one of several ranks alone would take less.
+        has_other_ranks: whether one of its ranks can be read alone.
     """
 
     def __init__(self, path: Location, *, has_other_ranks: bool) -> None:
