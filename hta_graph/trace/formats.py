@@ -58,7 +58,8 @@ class Format:
         return (TraceError if self.is_lost else NotATraceError)(path, f"is {self.name}", self.remedy)
 
 
-NSIGHT_TABLE = re.compile(r"(CUPTI_ACTIVITY_KIND_\w{1,40}|NVTX_EVENTS)$")
+NSIGHT_TABLE = re.compile(r"(CUPTI_ACTIVITY_KIND_\w{1,40}|NVTX_EVENTS|META_DATA_(CAPTURE|EXPORT)|OSRT_API)$")
+"""Tables of an export: of one without CUDA only those that say how it was recorded."""
 ROCPD_TABLE = re.compile(r"rocpd_")
 
 

@@ -7,8 +7,8 @@ Several processes with GPU work are several ranks. A process is a rank by the en
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.nccl import collective_arguments
 from hta_graph.trace.nsys.sources import (
     CALLS,
+    COPIES,
     EVENTS,
     GPU_TABLES,
     GRAPHS,
@@ -34,6 +35,7 @@ from hta_graph.trace.nsys.sources import (
     SOURCES,
     SYNCS,
     THREAD_BITS,
+    UNNAMED,
     Batch,
     Source,
     call_name,
@@ -51,8 +53,17 @@ SIZE_KEYS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_S
 NODE_KEYS = ("NODE_RANK", "GROUP_RANK", "SLURM_NODEID")
 ASSIGNMENT = re.compile(r'([A-Z0-9_]{1,40})="?(\d{1,7})"?$')
 EXPECTED = {KERNELS: "kernels", CALLS: "CUDA calls"}
-WITHOUT_NAMES = "the export has no names of calls and kernels (StringIds), which are left out; export again"
-WITHOUT_ROWS = "record again, and export with nsys export --type sqlite"
+OF_HOST = {"OSRT_API": "OS runtime calls", "SCHED_EVENTS": "thread states", "COMPOSITE_EVENTS": "CPU samples"}
+PROCESS_UNKNOWN = "its rows belong to no process and are left out"
+LINKING: Mapping[str, tuple[tuple[str, str], ...]] = {
+    KERNELS: (("globalPid", PROCESS_UNKNOWN), ("correlationId", "the call that launched a kernel is unknown")),
+    COPIES: (("globalPid", PROCESS_UNKNOWN),),
+    CALLS: (("globalTid", PROCESS_UNKNOWN), ("correlationId", "the kernels that a call launched are unknown")),
+    RANGES: (("globalTid", PROCESS_UNKNOWN),),
+}
+"""Columns without which rows of a table are not linked, and what follows."""
+WITHOUT_NAMES = "have no name in the export (StringIds): communication among them counts as computation; export again"
+WITHOUT_ROWS = "record with nsys profile --trace=cuda,nvtx, then nsys export --type sqlite"
 
 
 @dataclass(frozen=True)
@@ -83,9 +94,21 @@ class Export:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.numbered_by = ""
+        self.unnamed: Counter[str] = Counter()
         self.processes = self._find_processes()
         if not self.processes:
-            raise NotATraceError(database.path, "is an Nsight Systems export without rows", WITHOUT_ROWS)
+            raise NotATraceError(database.path, self._why_empty(), WITHOUT_ROWS)
+
+    def _why_empty(self) -> str:
+        """Say what the file is, or what is in it instead of CUDA and NVTX."""
+        if self.database.has("StringTable"):
+            return "is a database of nvprof, whose tables have some of the names but other columns"
+        found = [words for table, words in OF_HOST.items() if self._has_rows(table)]
+        but = f", only with {' and '.join(found)}" if found else ""
+        return f"is an Nsight Systems export without rows of CUDA or NVTX{but}"
+
+    def _has_rows(self, table: str) -> bool:
+        return self.database.has(table) and bool(self.database.rows(f'SELECT 1 FROM "{table}" LIMIT 1'))  # noqa: S608
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
@@ -169,9 +192,27 @@ class Export:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What a reader of an answer must know: what is not in the file."""
-        missing = [words for table, words in EXPECTED.items() if not self.database.has(table, "start")]
-        nameless = () if self.database.has("StringIds", "id", "value") else (WITHOUT_NAMES,)
-        return (*((f"the export has no {' and no '.join(missing)}",) if missing else ()), *nameless)
+        missing = [words for table, words in EXPECTED.items() if not self._has_rows(table)]
+        return (
+            *((f"the export has no {' and no '.join(missing)}",) if missing else ()),
+            *self._unlinked(),
+            *self._unnamed(),
+        )
+
+    def _unlinked(self) -> Iterator[str]:
+        """Say which columns are missing, so that rows are left out or stand alone."""
+        for table, columns in LINKING.items():
+            for column, effect in columns:
+                # Where there is one process, rows that name none are its own.
+                is_known = effect == PROCESS_UNKNOWN and len(self.processes) == 1
+                if self._has_rows(table) and not self.database.has(table, column) and not is_known:
+                    yield f"{table} has no {column}: {effect}"
+
+    def _unnamed(self) -> Iterator[str]:
+        """Say how many of the rows that were read have no name."""
+        found = [f"{count:,} {EXPECTED[table]}" for table, count in self.unnamed.items() if count]
+        if found:
+            yield f"{' and '.join(found)} {WITHOUT_NAMES}"
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -271,7 +312,10 @@ class Export:
                 first += int(np.count_nonzero(place >= 0))
                 kept = (place >= 0) & chosen[place]
                 if kept.any():
-                    yield self._finished(source, source.batch(self.database, *take_rows(numbers, texts, kept)))
+                    batch = source.batch(self.database, *take_rows(numbers, texts, kept))
+                    if source.table in UNNAMED:
+                        self.unnamed[source.table] += batch.names.count(UNNAMED[source.table])
+                    yield self._finished(source, batch)
 
     def _host_threads(self) -> list[int]:
         """Return the threads with CUDA calls or ranges: what others do is on no path, and would fill the memory."""

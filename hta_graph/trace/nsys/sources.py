@@ -173,11 +173,11 @@ def call_name(text: str) -> str:
     return VERSION.sub("", text)
 
 
-def _by_id(of: Callable[[str], str] = str) -> Name:
+def _by_id(of: Callable[[str], str] = str, unnamed: str = "") -> Name:
     def names(database: Database, numbers: Numbers, _: Texts) -> list[str]:
         ids = numbers["name"].tolist()
         texts = database.texts(ids)
-        known = {at: of(texts.get(at, "")) for at in set(ids)}
+        known = {at: of(texts.get(at) or unnamed) for at in set(ids)}
         return [known[at] for at in ids]
 
     return names
@@ -334,11 +334,14 @@ SAMPLES = (
     f"SELECT globalTid, start, symbol, module, {NEXT} FROM COMPOSITE_EVENTS JOIN {CALLCHAINS} USING (id) "  # noqa: S608
     f"WHERE stackDepth = 0 AND {OF_THREADS}"
 )
+UNNAMED = {KERNELS: "unnamed kernel", CALLS: "unnamed CUDA call"}
+"""What rows are called whose names are not in the file: when they ran is known, and what launched them."""
 GPU_TABLES = (KERNELS, GRAPHS, COPIES, SETS)
 
 SOURCES: tuple[Source, ...] = (
     Source(
-        KERNELS, "kernel", _by_id(), {**ON_STREAM, "name": "demangledName|shortName|mangledName"},
+        KERNELS, "kernel", _by_id(unnamed=UNNAMED[KERNELS]),
+        {**ON_STREAM, "name": "demangledName|shortName|mangledName"},
         {**OF_GRAPH, **{key: key for key in ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")},
          "registers per thread": "registersPerThread", "shared memory": "staticSharedMemory",
          "dynamic shared memory": "dynamicSharedMemory"},
@@ -350,7 +353,7 @@ SOURCES: tuple[Source, ...] = (
     ),
     Source(SETS, "gpu_memset", _set_names, {**ON_STREAM, "memory": "memKind", "bytes": "bytes"}, OF_GRAPH),
     Source(
-        CALLS, "cuda_runtime", _by_id(call_name), {**ON_THREAD, "correlation": "correlationId"},
+        CALLS, "cuda_runtime", _by_id(call_name, UNNAMED[CALLS]), {**ON_THREAD, "correlation": "correlationId"},
         {"result": "returnValue"},
     ),
     Source(
