@@ -61,7 +61,7 @@ class Database:
             raise TraceError(path, "is an SQLite database, which needs a local file", "copy it here")
         self.path = path
         self.damage = ""
-        self._salvage = salvage
+        self.salvages = salvage
         self._check_files_beside(Path(path))
         with self._told_errors():
             name = f"file:{quote(str(Path(path).absolute()))}?mode=ro&immutable=1"
@@ -138,13 +138,13 @@ class Database:
             found = self._connection.execute(query, parameters)
             # One by one: a chunk in which the damage begins would be lost.
             fetch = (
-                partial(_rows_before_damage, found, self._note) if self._salvage else partial(found.fetchmany, CHUNK)
+                partial(_rows_before_damage, found, self._note) if self.salvages else partial(found.fetchmany, CHUNK)
             )
             while rows := fetch():
                 yield rows
         except sqlite3.Error as error:
             self._note(error)
-            if not self._salvage:
+            if not self.salvages:
                 raise TraceError(self.path, f"is a damaged SQLite database: {error}", REMEDY) from None
 
     def _note(self, error: sqlite3.Error) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from hta_graph.arrays import find_sorted, take_or
 from hta_graph.errors import NotATraceError
-from hta_graph.model import Ints
+from hta_graph.model import Ids, Ints
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.nccl import collective_arguments
 from hta_graph.trace.nsys.sources import (
@@ -290,11 +290,18 @@ class Export:
     def _keys(self) -> Ints:
         return np.sort(np.array([process.key for process in self.processes], np.int64))
 
-    def batches(self, processes: Collection[RankProcess] | None = None, *, detailed: bool = False) -> Iterator[Batch]:
+    def batches(
+        self,
+        processes: Collection[RankProcess] | None = None,
+        rows: Ints | Ids | None = None,
+        *,
+        detailed: bool = False,
+    ) -> Iterator[Batch]:
         """Yield the rows of the ranks' processes, always in the same order; times count from the session's start.
 
         Args:
             processes: those whose rows are wanted; all ranks' by default. Rows are numbered as if all were.
+            rows: the numbers (ascending) of those that are wanted; all by default.
             detailed: whether what only arguments need is read, too.
 
         Raises:
@@ -303,6 +310,11 @@ class Export:
         keys, first = self._keys, 0
         chosen = np.isin(keys, keys if processes is None else [process.key for process in processes])
         for source in SOURCES:
+            if rows is not None and not self.database.salvages:
+                count = self._count_rows(source)
+                if np.searchsorted(rows, first) == np.searchsorted(rows, first + count):
+                    first += count
+                    continue
             for numbers, texts in source.chunks(self.database, self._host_threads, detailed=detailed):
                 process = numbers["thread" if "thread" in numbers else "process"] >> THREAD_BITS
                 # Where rows name no process there is one.
@@ -311,11 +323,19 @@ class Export:
                 numbers |= {"process": process, "index": first + np.cumsum(place >= 0) - 1}
                 first += int(np.count_nonzero(place >= 0))
                 kept = (place >= 0) & chosen[place]
+                if rows is not None:
+                    kept &= find_sorted(numbers["index"], rows) >= 0
                 if kept.any():
                     batch = source.batch(self.database, *take_rows(numbers, texts, kept))
                     if source.table in UNNAMED:
                         self.unnamed[source.table] += batch.names.count(UNNAMED[source.table])
                     yield self._finished(source, batch)
+
+    def _count_rows(self, source: Source) -> int:
+        """Return how many rows of a table are the ranks'."""
+        counts = source.count(self.database, self._host_threads)
+        own = {key for key in counts if key in self._keys or (key < 0 and len(self._keys) == 1)}
+        return sum(counts[key] for key in own)
 
     def _host_threads(self) -> list[int]:
         """Return the threads with CUDA calls or ranges: what others do is on no path, and would fill the memory."""

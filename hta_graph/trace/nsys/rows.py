@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from hta_graph.arrays import find_sorted
 from hta_graph.model import Ids
 from hta_graph.storage.location import Location
 from hta_graph.trace.nsys.columns import thread_name, thread_numbers
@@ -17,6 +16,7 @@ from hta_graph.trace.nsys.export import THREAD_MASK, Export
 from hta_graph.trace.nsys.sources import CALLS, KERNELS, NO_TIME, RANGES, START_END, SYNCS, THREAD_BITS, Batch
 
 Row = dict[str, Any]
+AnyRow = TypeVar("AnyRow")
 PIECE_ROWS = 1 << 12
 
 
@@ -156,8 +156,10 @@ class _Writer:
                 yield {"ph": "M", "name": "thread_name", **place, "args": {"name": name}}
 
 
-def read_rows(path: Location, wanted: Ids, *, salvage: bool = False) -> tuple[dict[int, Row], dict[str, Any]]:
-    """Return the rows at some places (ascending) of an export, and its header.
+def read_rows(
+    path: Location, wanted: Ids, make: Callable[[Row], AnyRow], *, salvage: bool = False
+) -> tuple[dict[int, AnyRow], dict[str, Any]]:
+    """Return what is made of the rows at some places (ascending) of an export, and its header.
 
     Raises:
         TraceError: the file is damaged.
@@ -165,13 +167,10 @@ def read_rows(path: Location, wanted: Ids, *, salvage: bool = False) -> tuple[di
     with Database(path, salvage=salvage) as database:
         export = Export(database)
         writer = _Writer(export)
-        found: dict[int, Row] = {}
-        for batch in export.batches(detailed=True) if len(wanted) else ():
-            chosen = find_sorted(batch["index"], wanted) >= 0
-            if chosen.any():
-                rows = batch.take(chosen)
-                found.update(zip(rows["index"].tolist(), writer.rows(rows), strict=True))
-            if batch["index"][-1] >= wanted[-1]:
+        found: dict[int, AnyRow] = {}
+        for batch in export.batches(rows=wanted, detailed=True) if len(wanted) else ():
+            found.update(zip(batch["index"].tolist(), map(make, writer.rows(batch)), strict=True))
+            if batch["index"][-1] == wanted[-1]:
                 break
         return found, export.header()
 

@@ -8,7 +8,7 @@ exported schema, and the comments in the schema itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any
@@ -122,27 +122,50 @@ class Source:
         Raises:
             TraceError: the file is damaged.
         """
-        columns = {**self.columns, **(self.details if detailed else {})}
-        if not all(database.has(table, *needed) for table, needed in {self.table: ("start",), **self.needs}.items()):
+        if not self._is_in(database):
             return
-        known = {"start", "end", *columns.values()} if self.rows else database.tables[self.table]
+        known = self._known(database)
+        columns = {**self.columns, **(self.details if detailed else {})}
         numbers = {name: integer_column(known, of, -1) for name, of in columns.items()}
         numbers |= {side: integer_column(known, side, NO_TIME) for side in ("start", "end")}
-        texts = {name: of for name, of in self.texts.items() if _columns_of(of) <= known}
-        where = f"WHERE {self.where}" if self.where and _columns_of(self.where) <= known else ""
+        texts = {name: of for name, of in self.texts.items() if _columns_of(of) <= set(known)}
         listed = ", ".join([*numbers.values(), *texts.values()])
-        # An index would give the rows another order.
-        of = f"({self.rows})" if self.rows else f'"{self.table}" NOT INDEXED'
-        query = f"SELECT {listed} FROM {of} {where}"  # noqa: S608
-        if THREADS in query:
-            query = query.replace(THREADS, ", ".join(map(str, threads())))
-        for rows in database.chunks(query):
+        for rows in database.chunks(f"SELECT {listed} FROM {self._rows(known, threads)}"):  # noqa: S608
             found = list(zip(*rows, strict=True))
             arrays = {name: np.array(found[at], np.int64) for at, name in enumerate(numbers)}
             for side in ("start", "end"):
                 arrays[side] = np.where(np.abs(arrays[side]) > LATEST, NO_TIME, arrays[side])
             self.shape(arrays)
             yield arrays, {name: list(found[len(numbers) + at]) for at, name in enumerate(texts)}
+
+    def count(self, database: Database, threads: Callable[[], Iterable[int]]) -> dict[int, int]:
+        """Return how many rows each process has; -1 stands for those that name none.
+
+        Raises:
+            TraceError: the file is damaged.
+        """
+        if not self._is_in(database):
+            return {}
+        known = self._known(database)
+        process = integer_column(known, self.columns["thread" if "thread" in self.columns else "process"], -1)
+        query = f"SELECT {process} >> {THREAD_BITS}, COUNT(*) FROM {self._rows(known, threads)} GROUP BY 1"  # noqa: S608
+        return dict(database.rows(query))
+
+    def _is_in(self, database: Database) -> bool:
+        return all(database.has(table, *needed) for table, needed in {self.table: ("start",), **self.needs}.items())
+
+    def _known(self, database: Database) -> Collection[str]:
+        """Return the columns that rows may have."""
+        columns = {**self.columns, **self.details}
+        return {"start", "end", *columns.values()} if self.rows else database.tables[self.table]
+
+    def _rows(self, known: Collection[str], threads: Callable[[], Iterable[int]]) -> str:
+        """Return where the rows come from, as SQL."""
+        where = f"WHERE {self.where}" if self.where and _columns_of(self.where) <= set(known) else ""
+        # An index would give the rows another order.
+        of = f"({self.rows})" if self.rows else f'"{self.table}" NOT INDEXED'
+        found = f"{of} {where}"
+        return found.replace(THREADS, ", ".join(map(str, threads()))) if THREADS in found else found
 
     def batch(self, database: Database, numbers: Numbers, texts: Texts) -> Batch:
         """Name rows.
