@@ -57,7 +57,8 @@ class Format:
         return (TraceError if self.is_lost else NotATraceError)(path, f"is {self.name}", self.remedy)
 
 
-NSIGHT_TABLE = re.compile(r"(CUPTI_ACTIVITY_KIND_\w{1,40}|NVTX_EVENTS)$")
+NSIGHT_TABLE = re.compile(r"(CUPTI_ACTIVITY_KIND_\w{1,40}|NVTX_EVENTS|META_DATA_(CAPTURE|EXPORT)|OSRT_API)$")
+"""Tables of an export: of one without CUDA only those that say how it was recorded."""
 ROCPD_TABLE = re.compile(r"rocpd_")
 
 
@@ -86,7 +87,7 @@ NSIGHT_EXPORT = Format(
     "an Nsight Systems export",
     SQLITE,
     "kernels, copies, sets, CUDA graphs; runtime and driver calls; synchronization; NVTX and NCCL's payloads; "
-    "OS runtime calls, thread states, CPU samples",
+    "OS runtime calls, thread states, CPU samples of threads with CUDA calls or NVTX ranges",
     "hardware metrics, Python's call stacks",
     layer="sqlite",
     tables=NSIGHT_TABLE,

@@ -204,6 +204,18 @@ def two_processes() -> NsysBuilder:
     return made
 
 
+def test_a_rank_that_is_read_alone_is_the_same(tmp_path: Path) -> None:
+    path = two_processes().write(tmp_path / "a.sqlite")
+    together = list(hg.read_traces(path))
+    for rank, trace in enumerate(together):
+        (alone,) = hg.read_traces(path, rank=rank)
+        assert (alone.rank, alone.names, alone.settings) == (rank, trace.names, trace.settings)
+        columns = type(trace.events).__dataclass_fields__
+        assert all(np.array_equal(getattr(alone.events, name), getattr(trace.events, name)) for name in columns)
+    with pytest.raises(TraceError, match="rank 2 not found; available: 0, 1"):
+        list(hg.read_traces(path, rank=2))
+
+
 def test_exports_of_several_nodes_are_one_job(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     for node in range(2):
