@@ -88,12 +88,13 @@ def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
         # The recording may be longer on both sides: events without work before it, polls behind it.
         return [messages.part_of_trace(label, length, is_whole=window.label == "whole trace", has_gpu=has_gpu)]
     is_first = is_first_step(window, graph)
-    if window.step is not None and window.form == "gpu" and (len(graph.rank_graphs) > 1 or is_first):
+    if window.step is not None and window.form == "gpu" and (len(graph.rank_graphs) > 1 or (is_first and has_gpu)):
         if is_first and _engine_row(window, graph) is not None and len(graph.rank_graphs) == 1:
             return [engine_messages.first_iteration(label, length)]
         return [messages.job_iteration(label, length, is_first=is_first)]
     if not has_gpu:
-        return [f"{label}: {on_cpu}; {messages.NO_GPU}"]
+        follows = [messages.iteration(window.gpu_ns)] if window.form == "gpu" and not is_first else []
+        return [f"{label}: {'; '.join([*follows, on_cpu, messages.NO_GPU])}"]
     latency = messages.latency(length)
     iteration = messages.NO_ITERATION if is_first else messages.iteration(window.gpu_ns)
     if window.step is None:
@@ -152,7 +153,7 @@ def _engine_lengths(row: EngineStepRow, window: Window, graph: DependencyGraph) 
     named = [engine_messages.median(length)] if is_median else messages.lengths(None, length, None, None)
     if not is_job:
         before_first = max(row.idle_before_ns - row.before_recording_ns, 0)
-        named.append(engine_messages.idle(before_first, row.idle_ns - before_first, length))
+        named.append(engine_messages.idle(before_first, row.idle_ns - before_first, length, on_cpu=row.is_on_cpu))
     if row.before_recording_ns and not is_job:
         named.append(engine_messages.before_recording(row.before_recording_ns))
     rows = engine_rows(graph)
