@@ -222,7 +222,9 @@ class GapExplainer:
         by_source = np.append(NAMED_BY_SOURCE, False)[of.kind] & (accounts.part != TimePart.EXCESS)
         side = event_of(np.where(by_source, of.source, of.target))
         on_thread = ~self._graph.lanes.is_stream[of.lane]
-        owned = np.isin(accounts.part, (TimePart.WORK, TimePart.IDLE, TimePart.CALL)) | (on_thread & (accounts.part == TimePart.START))
+        owned = np.isin(accounts.part, (TimePart.WORK, TimePart.IDLE, TimePart.CALL)) | (
+            on_thread & (accounts.part == TimePart.START)
+        )
         return np.where(owned, accounts.owner, side).astype(np.int32)
 
 

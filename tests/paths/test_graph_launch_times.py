@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def test_a_graph_that_is_sent_in_turn_leaves_nothing_unexplained(tmp_path: Path)
         assert set(late["bound_by"]) <= {"cpu_bound"}
         found_ns += int(late["duration_ns"].sum())
         rows = [event for event in run.events if event.kind == "kernel"]
-        gaps = [after.start_ns - before.end_ns for before, after in zip(rows, rows[1:], strict=False)]
+        gaps = [after.start_ns - before.end_ns for before, after in pairwise(rows)]
         true_ns += sum(gap - ALWAYS_EXPLAINED_NS for gap in gaps if gap > ALWAYS_EXPLAINED_NS)
     # The last node may be a launch's latency later than its call's return.
     assert 0 <= true_ns - found_ns < 30 * 6_000
