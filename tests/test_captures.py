@@ -400,6 +400,32 @@ def test_pictures_and_overlays_say_operators_and_how_they_are_known(
     assert "▸" not in (tmp_path / "q.dot").read_text()
 
 
+def test_a_job_names_the_kernels_of_each_rank_by_its_own_capture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    programs = {rank: program(kind, layers=3) for rank, kind in enumerate(("dense", "experts"))}
+    for rank, kernels in programs.items():
+        written(tmp_path / f"c{rank}.json", captured([("c", kernels)], rank=rank))
+        written(tmp_path / f"r{rank}.json", replayed([("step", [kernels])], rank=rank))
+    found = command_json(capsys, "critical-path", tmp_path, "--whole")
+    on_gpu = [row for row in found["segments"] if row["bound_by"] == "gpu_compute_bound"]
+    assert {row["operator_evidence"] for row in on_gpu} == {"inferred by capture"}
+    for row in on_gpu:
+        names = {(kernel.name, kernel.operator) for kernel in programs[row["rank"]]}
+        assert (row["name"], row["operator"]) in names
+    saved = command_json(capsys, "what-if", tmp_path, "--whole", "--scale", "operator:aten::mm=0.5")
+    assert saved["saved_ns"] > 0
+    # A summary has too few rows for a capture to be aligned: nothing is named, and nothing is wrong.
+    few = command_json(capsys, "critical-path", tmp_path, "--whole", "--summaries", "always")
+    assert not {"operator", "operator_evidence"} & set(few["segments"][0])
+
+
+def test_the_headline_s_largest_item_has_its_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_pair(tmp_path)
+    _, out, _ = run_command(capsys, "critical-path", tmp_path / "b.json", "--whole", "--capture", tmp_path / "a.json")
+    assert "Largest item on the critical path: gemm_64x256 of aten::mm (inferred by capture)" in " ".join(out.split())
+
+
 def annotations(kernels: list[Kernel]) -> dict[str, Any]:
     return {
         str(3 << 32 | at): [{"name": "scope", "module_fqn": kernel.module, "stream": 60}]

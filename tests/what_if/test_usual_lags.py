@@ -11,7 +11,7 @@ from tests.support.trace_builder import TraceBuilder
 
 
 def held_graph(gap: float) -> TraceBuilder:
-    """Launch a kernel that older work holds for 9 ms, and a graph behind it whose nodes are so many µs apart.
+    """Launch a kernel that older work holds for 9 ms, and a graph behind it whose nodes are ``gap`` µs apart.
 
     Every tenth gap is of 4 µs.
     """
