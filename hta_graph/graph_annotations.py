@@ -11,6 +11,7 @@ Source: torch/cuda/_graph_annotations.py and _annotate_cuda_graph_trace.py, torc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +32,10 @@ from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.header import has_node_names
 from hta_graph.trace.rank_files import rank_in_name
 
-ANNOTATED = (b'"module_fqn"', b'"graph node id"')
-"""A trace without one of these has no annotated kernels, and is not decoded again."""
+NODE_NUMBER = rb'"graph node id"\s*:\s*"?[1-9]'
+HAS_NODES = re.compile(NODE_NUMBER)
+ANNOTATED = re.compile(rb'"module_fqn"\s*:|' + NODE_NUMBER + rb'[^{}]*"(?:name|annotation|str)"\s*:')
+"""What stands in the text of a trace whose kernels are annotated: another one is not decoded again."""
 NODE = "graph node id"
 NAMES = ("name", "annotation", "str")
 KEYS = {"module": ("module_fqn", *NAMES), "annotation": (*NAMES, "module_fqn")}
@@ -67,11 +70,16 @@ def recorded_names(graph: DependencyGraph) -> dict[str, RecordedNames]:
     calls = graph.launching_call
     rows = np.flatnonzero(graph.is_gpu & (calls >= 0) & graph.event_flags.graph_launch_call[calls])
     # A job's graph, and one that was made from a table, has no file of its own.
-    if not len(rows) or not graph.path.is_file() or not any(key in read_bytes(graph.path).data for key in ANNOTATED):
+    if not len(rows) or not graph.path.is_file():
+        return {}
+    attached = graph.attached(AnnotationFiles)
+    files = attached.paths if attached and attached.paths else _files_beside(graph)
+    data = read_bytes(graph.path).data
+    if not ANNOTATED.search(data) and not (files and HAS_NODES.search(data)):
         return {}
     said = read_event_args(graph.trace, (*KEYS["module"], NODE), rows).arguments
     nodes = [_node(value) for value in said[NODE].tolist()]
-    of_node = _names_of_nodes(graph) if any(nodes) else {}
+    of_node = {node: said for path in files for node, said in read_annotations(path).items()} if any(nodes) else {}
     found = {}
     for kind, keys in KEYS.items():
         by_key = zip(*(said[key].tolist() for key in keys), strict=True)
@@ -95,13 +103,6 @@ def recorded_owners(graph: DependencyGraph, kind: str) -> RecordedNames:
         TraceError: as :func:`recorded_names`.
     """
     return recorded_names(graph).get(kind) or RecordedNames(_nothing(graph), ())
-
-
-def _names_of_nodes(graph: DependencyGraph) -> dict[int, dict[str, Any]]:
-    """Return what the files of a rank's annotations say of nodes, by their number."""
-    attached = graph.attached(AnnotationFiles)
-    paths = attached.paths if attached and attached.paths else _files_beside(graph)
-    return {node: said for path in paths for node, said in read_annotations(path).items()}
 
 
 def _files_beside(graph: DependencyGraph) -> Sequence[Location]:

@@ -274,16 +274,16 @@ class CriticalPath:
         """
         codes, texts = row_labels(self.graph)
         events = self.segment_table.event
-        owner = np.full(len(events), -1, np.int32) if owner_of is None else take_or(owner_of, events)
-        columns = self._totals_by([take_or(codes, events), self.segment_table.bound, self.segment_table.part, owner])
-        name, bound, part, owner = columns["key"]
+        further = [] if owner_of is None else [take_or(owner_of, events)]
+        columns = self._totals_by([take_or(codes, events), self.segment_table.bound, self.segment_table.part, *further])
+        name, bound, part, *owner = columns["key"]
         return {
             "name": texts_of_codes(texts, name),
             "bound_by": labels(BoundBy, bound),
             "time_ns": columns["time_ns"],
             "calls": columns["calls"],
             **self._ranks_of(part),
-            **({} if owner_of is None else {"owner": owner}),
+            **({"owner": owner[0]} if owner else {}),
         }
 
     def _ranks_of(self, part: Ids) -> dict[str, Any]:

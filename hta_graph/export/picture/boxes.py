@@ -181,15 +181,16 @@ def _boxes_of_runs(path: CriticalPath) -> list[Box]:
 
 def _short_codes(graph: DependencyGraph, events: Ids) -> Ints:
     """Number the short names of events, of replayed kernels with their operators; -1 without an event."""
-    operator = take_or(replayed_names(graph, "operator").innermost, events)
-    pairs = np.stack([take_or(graph.event_table.name, events), operator])
-    used, code = np.unique(pairs, axis=1, return_inverse=True)
+    names = replayed_names(graph, "operator")
+    operators = len(names.texts) + 1
+    key = take_or(graph.event_table.name, events).astype(np.int64) * operators + take_or(names.innermost, events) + 1
+    used, code = np.unique(key, return_inverse=True)
     number: dict[tuple[str, int], int] = {}
     short = [
         number.setdefault((short_name(graph.names[name]), of), len(number)) if name >= 0 else -1
-        for name, of in used.T.tolist()
+        for name, of in (divmod(one, operators) for one in used.tolist())
     ]
-    return np.array(short, np.int64)[code.reshape(-1)]
+    return np.array(short, np.int64)[code]
 
 
 def _event_label(graph: DependencyGraph, event: int) -> str:
