@@ -143,7 +143,7 @@ def _operators_around(graph: DependencyGraph, calls: Ids, prefix: str) -> Ids:
     """Return the innermost operator with a prefix around each call; -1 where there is none."""
     wanted = np.array([name.startswith(prefix) for name in graph.names], np.bool_)
     name, around = graph.event_table.name, graph.operator_around
-    found = take_or(around, calls)
+    found: Ids = take_or(around, calls)
     # From operator to operator outwards, for all calls at once, until each has reached one with the prefix or none.
     while (others := (found >= 0) & ~wanted[name[found]]).any():
         found[others] = around[found[others]]
