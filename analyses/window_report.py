@@ -32,6 +32,7 @@ from hta_graph.paths.step_table import StepRow, kinds_of_unlike_length, notable_
 from hta_graph.paths.windows import Window, step_lengths
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_names
+from hta_graph.trace.engine_steps import BY_GRAPH_LAUNCH
 
 if TYPE_CHECKING:
     from hta_graph.multi_rank.job_verdict import JobVerdict
@@ -220,9 +221,13 @@ def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRo
         return [messages.no_steps(*_suggested_annotation(graph))]
     dropped = graph.trace.calls_without_work
     notes = [engine_messages.dropped_calls(dropped)] if dropped else []
+    row = _engine_row(window, graph)
+    if row is not None and row.engine.engine == BY_GRAPH_LAUNCH:
+        of_one = engine_messages.ONE_GRAPH_LAUNCH if len(found) == 1 else engine_messages.BY_GRAPH_LAUNCH
+        notes = [of_one, *notes]
     if len(found) == 1:
         return [messages.only_step(window.label), *notes]
-    if (row := _engine_row(window, graph)) is not None:
+    if row is not None:
         alike = _of_phase(row, graph)
         return [
             engine_messages.chosen(window.label, len(alike), row.phase, len(found)),

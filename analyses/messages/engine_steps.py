@@ -104,5 +104,11 @@ def dropped_calls(count: int) -> str:
     return f"The last {calls} launched no GPU work in the recording and {'is' if count == 1 else 'are'} not counted."
 
 
+BY_GRAPH_LAUNCH = (
+    "No annotation names a step: each graph launch is taken as one, because the host waits for the GPU between them."
+)
+ONE_GRAPH_LAUNCH = "No annotation names a step: the only graph launch is taken as one."
+
+
 PATTERNS = "annotations that are steps of inference engines, in the order in which they are tried"
 PATTERN_COLUMNS = ("engine", "name of the annotation", "phase", "batch", "tokens", "since")

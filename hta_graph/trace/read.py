@@ -20,7 +20,7 @@ from hta_graph.trace.columnize import assemble_recorded, assemble_traces, collec
 from hta_graph.trace.decompress import FileBytes, read_bytes
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import foreign_trace_error, writer_of
-from hta_graph.trace.header import has_captures, has_gpu_rows, has_labelled_processes, peek_header
+from hta_graph.trace.header import has_captures, has_gpu_rows, has_labelled_processes, has_node_names, peek_header
 from hta_graph.trace.json_reader import Header, RowReader, paused_gc
 from hta_graph.trace.launch_arrows import match_launches_by_arrows
 from hta_graph.trace.lost_returns import end_frames_with_callers
@@ -37,6 +37,7 @@ from hta_graph.trace.rank_files import (
     expand_inputs,
     files_of_no_rank,
     header_count,
+    rank_in_name,
     with_captures_of_ranks,
 )
 from hta_graph.trace.readers import is_database, reader_of
@@ -174,12 +175,13 @@ def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: 
             found.append(FoundFile(path, None, error))
         except MemoryError:
             found.append(FoundFile(path, None, out_of_memory_error(path)))
-    if skipped:
-        say(_skipped_line(skipped))
+    annotations = [FoundFile(path, rank_in_name(path)) for path in skipped if has_node_names(path)]
+    if rest := {path: error for path, error in skipped.items() if path not in {file.path for file in annotations}}:
+        say(_skipped_line(rest))
     found = _without_copies(_without_derived(found, say), places, say)
     if not found:
         raise TraceError(", ".join(map(str, places)), "no trace among these files")
-    captures = _captures_among(found, say)
+    captures = [*_captures_among(found, say), *annotations]
     found = [file for file in found if file not in captures]
     ranks = with_captures_of_ranks(assign_ranks(_without_front_ends(_without_merged(found, say), say)), captures)
     by_order = [file for file in ranks if file.source == "order" and len(ranks) > 1 and not file.error]
