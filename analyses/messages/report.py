@@ -58,11 +58,11 @@ def page_title(headline: str, run: str) -> str:
     return f"{headline} – {run}"
 
 
-def headline(window: Window, bound: str, rank: int | None) -> str:
+def headline(subject: str, bound: str, rank: int | None) -> str:
     """Name what bounds a window, and which rank."""
     cause = "mostly unexplained" if bound == "unexplained" else f"bound by {bound}"
     cause += "" if rank is None else f" on rank {rank}"
-    return f"{capitalized(window_name(window).removeprefix('the '))}: {cause}"
+    return f"{capitalized(subject)}: {cause}"
 
 
 def empty_headline(window: Window) -> str:
@@ -78,6 +78,11 @@ def length_name(window: Window, graph: DependencyGraph) -> str:
         return "CPU time of the step"
     is_job = len(graph.rank_graphs) > 1
     return "iteration" if window.form == "gpu" or is_job or not graph.is_gpu.any() else "latency"
+
+
+def median_of(length: str) -> str:
+    """Name a length that is the median of several steps."""
+    return f"median {length}"
 
 
 def of_path(bound: str) -> str:

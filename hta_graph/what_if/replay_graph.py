@@ -38,13 +38,16 @@ from hta_graph.graph.points import end_point, event_of, is_end
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, BoundBy, Codes, EdgeKind, EdgeRole, Floats, Ids, Ints
 from hta_graph.paths.binding_edges import WalkSpans, binding_edges, lane_runs
 from hta_graph.paths.segments import OWNED_BY_SOURCE, lag_classes, owners_and_classes
-from hta_graph.paths.time_accounting import TimeAccounting, TimePart
+from hta_graph.paths.time_accounting import TimeAccounting, TimePart, explained_lags
 from hta_graph.paths.window_ends import NO_POINTS, issue_times
 from hta_graph.paths.windows import Window
 from hta_graph.what_if.longest_paths import LongestPaths
 
 DEFAULT_LAG_NS = 10_000
 """Where no lag of a kind ever bound anything: launches, streams and returns take 1 to 10 µs on healthy machines."""
+
+LEAST_USUAL_LAG_NS = 1_000
+"""AMD's profiler starts the next kernel 1 ns after the one before: no lag is many times longer than that."""
 
 BINDING_ROUNDS = 2
 """How often what bound work is judged by usual lags, and these by what bound it; a third time changes hardly any."""
@@ -87,13 +90,14 @@ def edge_weights(graph: DependencyGraph) -> EdgeWeights:
     rank = graph.rank_index_of(event_of(edges.target))
     bound_by = _bound_without_locks(graph, binding_edges(graph)[edges.target])
     binds = bound_by == np.arange(len(edges))
-    usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
+    explained = _explained_part(graph, measured)
+    usual = _usual_lags(graph, explained, binds)[rank, edges.kind]
     lags = _lags_of_causes(graph, measured)
     for _ in range(BINDING_ROUNDS):
-        bound_by = _likeliest_causes(graph, lags / np.maximum(usual, 1), bound_by)
+        bound_by = _likeliest_causes(graph, lags, usual, measured <= explained, bound_by)
         bound_by = _bound_by_messages_under_way(graph, usual, bound_by)
         binds = bound_by == np.arange(len(edges))
-        usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
+        usual = _usual_lags(graph, explained, binds)[rank, edges.kind]
     called = _call_durations(graph)
     least = np.where(np.isin(role, SAME_LANE_ROLES), measured[bound_by], np.maximum(usual, called))
     weight = np.where(binds, measured, np.minimum(measured, least))
@@ -124,18 +128,20 @@ def _lags_of_causes(graph: DependencyGraph, measured: Ints) -> Ints:
     return np.where(overlaps, before_end, measured)
 
 
-def _likeliest_causes(graph: DependencyGraph, times_usual: Floats, bound_by: Ids) -> Ids:
+def _likeliest_causes(graph: DependencyGraph, lags: Ints, usual: Ints, is_explained: Bools, bound_by: Ids) -> Ids:
     """Let work on streams have been bound by what is likeliest: the cause whose lag is the least times its usual one.
 
-    The cause that came last need not be it: a launch takes longer to reach the GPU than a stream to go on.
+    The cause that came last need not be it: a launch takes longer to reach the GPU than a stream to go on. A lag that
+    only something unrecorded explains is less likely than one that is explained.
 
     launch      |~~~~~~~ 6 µs, as usual ~~~~~~~▶[work    this one, and not
     stream      ....=======]~ 4 µs, usually 1 ~▶[work    the one that came last
     """
     edges = graph.edge_table
     rows = np.flatnonzero(np.isin(ROLE[edges.kind], (EdgeRole.LAUNCH, EdgeRole.STREAM)))
+    times_usual = lags[rows] / np.maximum(usual[rows], LEAST_USUAL_LAG_NS)
     # The later of equals wins, so what bound it before comes last.
-    order = rows[np.lexsort((bound_by[rows] == rows, -times_usual[rows], edges.target[rows]))]
+    order = rows[np.lexsort((bound_by[rows] == rows, -times_usual, is_explained[rows], edges.target[rows]))]
     likeliest = np.full(len(graph.timeline.times), -1, np.int32)
     likeliest[edges.target[order]] = order
     found = likeliest[edges.target]
@@ -157,6 +163,24 @@ def _bound_by_messages_under_way(graph: DependencyGraph, usual: Ints, bound_by: 
     message[edges.target[sent[under_way]]] = sent[under_way]
     found = message[edges.target]
     return np.where(found >= 0, found, bound_by).astype(np.int32)
+
+
+def _explained_part(graph: DependencyGraph, measured: Ints) -> Ints:
+    """Return how much of each lag of launches and streams is explained: also what a call takes, and all of other lags.
+
+    Work that was enqueued before the recording holds the first launches for many milliseconds. In a recording of one
+    step in which the GPU is never idle no other launch binds, and those lags are no usual ones.
+    """
+    edges, events = graph.edge_table, graph.event_table
+    role = ROLE[edges.kind]
+    rows = np.flatnonzero(np.isin(role, (EdgeRole.LAUNCH, EdgeRole.STREAM)))
+    rank = graph.rank_index_of(event_of(edges.target[rows]))
+    most = explained_lags(graph)[rank, edges.kind[rows]]
+    call = event_of(edges.source[rows])
+    most += np.where(role[rows] == EdgeRole.LAUNCH, events.end[call] - events.start[call], 0)
+    found = measured.copy()
+    found[rows] = np.minimum(measured[rows], most)
+    return found
 
 
 def _usual_lags(graph: DependencyGraph, measured: Ints, binds: Bools) -> Ints:
