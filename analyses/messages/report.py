@@ -214,6 +214,25 @@ CRITICAL_PATH, JOB_PATH, RANK_PATHS = "Critical path", "Critical path of the job
 SAVINGS, STEPS, TIMELINE, GPU = "Savings", "Steps", "Timeline", "GPU"
 UNEXPLAINED, EXPORT, DETAIL_RANKS, WAITING = "Unexplained time", "Open in Perfetto", "Ranks in detail", "Waiting"
 
+ENGINE_STEPS, ALL_ENGINE_STEPS, ENGINE_FIGURE = "Engine steps", "Engine steps one by one", "Iteration by part"
+ENGINE_STEPS_MEANING = (
+    "The steps of the inference engine in the whole recording. GPU work belongs to the step that launched it. The "
+    "iteration of a step is from the end of the GPU work before it to the end of its own."
+)
+
+ALL_STEPS_TIME, SHARES_OF_PHASE = "the time of all steps", "Other percentages are of the phase's time."
+
+
+def engine_figure(steps: int) -> str:
+    """Describe the picture of an engine's steps."""
+    return f"Iterations of {counted(steps, 'step')} by part, in ms"
+
+
+def steps_per_bar(count: int) -> str:
+    """Say that bars are means."""
+    return f"Each bar is the mean of {count:,} consecutive steps."
+
+
 PATH_MEANING = "The chain of work that determines the length of the window. Its parts add up to the window exactly."
 
 
