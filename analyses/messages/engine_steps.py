@@ -35,6 +35,15 @@ def several(count: int, phase: str, of: str, graph_launches: Sequence[int]) -> s
         return (
             f"{counted(count, 'step')} of {_span(graph_launches)} graph launch{'es' if max(graph_launches) > 1 else ''}"
         )
+    return of_phase(count, phase, of)
+
+
+def of_phase(count: int, phase: str, of: str = "") -> str:
+    """Count the steps of a phase, with their batch; how many graphs they launch is not said.
+
+    >>> of_phase(2, "prefill", " of batch 15"), of_phase(1, "graph")
+    ('2 prefill steps of batch 15', '1 graph step')
+    """
     return f"{counted(count, f'{phase} step')}{of}"
 
 
