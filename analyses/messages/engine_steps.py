@@ -35,6 +35,15 @@ def several(count: int, phase: str, of: str, graph_launches: Sequence[int]) -> s
         return (
             f"{counted(count, 'step')} of {_span(graph_launches)} graph launch{'es' if max(graph_launches) > 1 else ''}"
         )
+    return of_phase(count, phase, of)
+
+
+def of_phase(count: int, phase: str, of: str = "") -> str:
+    """Count the steps of a phase, with their batch; how many graphs they launch is not said.
+
+    >>> of_phase(2, "prefill", " of batch 15"), of_phase(1, "graph")
+    ('2 prefill steps of batch 15', '1 graph step')
+    """
     return f"{counted(count, f'{phase} step')}{of}"
 
 
@@ -102,6 +111,12 @@ def dropped_calls(count: int) -> str:
     """Say which calls at the end are no steps."""
     calls = counted(count, "call of the engine", "calls of the engine")
     return f"The last {calls} launched no GPU work in the recording and {'is' if count == 1 else 'are'} not counted."
+
+
+BY_GRAPH_LAUNCH = (
+    "No annotation names a step: each graph launch is taken as one, because the host waits for the GPU between them."
+)
+ONE_GRAPH_LAUNCH = "No annotation names a step: the only graph launch is taken as one."
 
 
 PATTERNS = "annotations that are steps of inference engines, in the order in which they are tried"

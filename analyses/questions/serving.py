@@ -29,6 +29,8 @@ from hta_graph.trace.engine_steps import read_step_name
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+    from hta_graph.model import Ints
+
 __all__ = ["TABLES", "answer", "engine_phases", "engine_steps", "figure", "graph_sizes", "step_gaps"]
 
 STEPS = [
@@ -458,13 +460,19 @@ def figure(found: Answer) -> Figure:
         f"{f'rank {rank}, ' if several else ''}{step} {phase}"
         for rank, step, phase in zip(frame["rank"], frame["step"], frame["phase"], strict=True)
     ]
-    idle = frame["idle_before_ns"] + frame["idle_inside_ns"]
-    work = frame["iteration_ns"] - frame["exposed_communication_ns"] - idle
-    for column, label in messages.PARTS.items():
-        values = work if column == "gpu_work_ns" else frame[column]
-        made.add_bar(name=label, x=labels, y=values / 1e6, marker_color=PART_COLOUR[column])
+    for column, values in time_parts(frame).items():
+        made.add_bar(name=messages.PARTS[column], x=labels, y=values / 1e6, marker_color=PART_COLOUR[column])
     made.update_layout(barmode="stack", bargap=0.1)
     return made
+
+
+def time_parts(frame: pd.DataFrame) -> dict[str, Ints]:
+    """Return the parts of the iterations (ns) in a table of steps, in the order of :data:`messages.PARTS`."""
+    idle = frame["idle_before_ns"] + frame["idle_inside_ns"]
+    work = frame["iteration_ns"] - frame["exposed_communication_ns"] - idle
+    return {
+        column: (work if column == "gpu_work_ns" else frame[column]).to_numpy(np.int64) for column in messages.PARTS
+    }
 
 
 PHASE = column_types.text(
