@@ -394,7 +394,7 @@ def _largest_cause(gaps: pd.DataFrame, rows: Sequence[EngineStepRow], by_step: C
     cause, name, cause_ns = _largest_of(gaps)
     in_steps = {row.number: by_step[cause, row.number] for row in rows}
     worst = max(in_steps, key=lambda number: in_steps[number])
-    saving = messages.saves_per_step(round(cause_ns / len(rows)))
+    saving = messages.saves_per_step(cause_ns, len(rows))
     if cause == StepGapCause.NO_REQUESTS.label:
         saving = messages.ONLY_REQUESTS
     elif len(rows) > 2 and in_steps[worst] > MOSTLY * cause_ns:

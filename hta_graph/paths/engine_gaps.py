@@ -113,6 +113,8 @@ LAUNCH_NS = 50_000
 """So long after its call has returned a launch may still be under way, as a launch edge may explain on a path."""
 RELEASED_SHARE = 0.1
 """A part of an engine that waits continues when another thread's work ends: at most this share of it follows."""
+FEWEST_WAITS = 3
+"""Of fewer parts that end as another thread's work does some do so by chance."""
 MOST_STEPS_AROUND = 3
 """A row that is open over more steps, or over all, is a thread's loop, and no work for one step."""
 
@@ -270,7 +272,8 @@ class _HostParts:
             covered = busy.covered_until(found.end) - busy.covered_until(found.start)
             since = found.end - _last_end(busy, found.end)
             ends_in = may_wait & (since > 0) & (covered > most)
-            goes_on = ends_in.any() and np.median(since[ends_in] / found.length[ends_in]) <= RELEASED_SHARE
+            released = since[ends_in] <= RELEASED_SHARE * found.length[ends_in]
+            goes_on = len(released) >= FEWEST_WAITS and 2 * np.count_nonzero(released) > len(released)
             better = (waits | (owner < 0) | ends_in & goes_on) & (covered > most) & (lane != self._lane)
             cause[better], event[better] = part, row
             most = np.where(better, covered, most)
