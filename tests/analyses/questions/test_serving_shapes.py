@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -119,6 +120,32 @@ def test_a_thread_that_is_waited_for_is_the_cause_also_without_frames(tmp_path: 
         host.part("scheduler.process_batch_result", took + (60 if waits else 900))
     causes = answered(host.trace, tmp_path).tables["step_gaps"]["cause"]
     assert causes.iloc[0] == ("tokenizer" if waits else "output")
+
+
+def random_text_thread(seed: int, folder: Path, *, waits: bool) -> bool:
+    """Return whether the text thread is named as the largest cause, without Python frames.
+
+    The engine waits for it, or takes as long for its results, by chance.
+    """
+    rng, host, free = Random(f"text {seed}"), ServingHost(), 0.0
+    for _ in range(rng.randint(3, 24)):
+        with host.scope("step[DECODE bs=4]"):
+            host.run(2_000)
+            host.wait()
+        begins, took = max(host.now + rng.uniform(5, 60), free), rng.lognormvariate(6.5, 0.6)
+        free = begins + took
+        host.trace.annotation("detokenize", begins, free, tid=9)
+        until_waited = free - host.now + rng.uniform(5, 120)
+        host.part("scheduler.process_batch_result", until_waited if waits else rng.lognormvariate(6.5, 0.6))
+    gaps = answered(host.trace, folder).tables["step_gaps"].groupby("cause")["idle_ns"].sum()
+    return gaps.get("tokenizer", 0) > gaps.get("output", 0)
+
+
+@pytest.mark.slow
+def test_a_wait_without_frames_is_found_and_hardly_ever_invented(tmp_path: Path) -> None:
+    found = [[random_text_thread(seed, tmp_path, waits=waits) for seed in range(60)] for waits in (True, False)]
+    assert sum(found[0]) >= 42
+    assert sum(found[1]) <= 1
 
 
 @pytest.mark.slow
