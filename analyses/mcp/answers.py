@@ -24,7 +24,11 @@ from hta_graph.text.shorten import shorten_middle
 MOST_TOKENS = 1_500
 """The longest answer, by :func:`tokens_at_most`."""
 LONGEST_NAME, SHORTEST_NAME = 96, 24
-LONGEST_SENTENCE = 400
+LONGEST_SENTENCE, LONGEST_COMMAND = 400, 1 << 20
+MOST_SENTENCES = 8
+"""Sentences of a verdict; further ones are notes."""
+MOST_ENTRIES = 16
+"""Entries of a fact, such as times by rank."""
 SENTENCES = ("text", "says", "assumes")
 """Columns that hold sentences of this package instead of names."""
 ROWS_SHOWN, ROWS_OF_OTHERS = 10, 4
@@ -155,7 +159,7 @@ class Draft:
 
     def _sizes(self, rows: Mapping[str, int]) -> Iterator[_Size]:
         """Yield ever smaller sizes: the longest table loses rows first."""
-        size = _Size(dict(rows), len(self.notes), LONGEST_NAME)
+        size = _Size(dict(rows), len(self.verdict) + len(self.notes), LONGEST_NAME)
         yield size
         for least, names in ((3, LONGEST_NAME), (2, 48), (1, 48), (1, SHORTEST_NAME), (0, SHORTEST_NAME)):
             while max(size.rows.values(), default=0) > least:
@@ -178,16 +182,18 @@ class Draft:
                 tables[name] |= {"rows_left_out": after, "rows_in_all": total}
                 tables[name] |= {"next_offset": page.offset + count} if after else {}
         others = {name: len(rows) for name, rows in self.tables.items() if name not in shown}
-        notes = [plain(line, LONGEST_SENTENCE) for line in self.notes[: size.notes]]
+        every = [*self.verdict[MOST_SENTENCES:], *self.notes]
+        notes = [plain(line, LONGEST_SENTENCE) for line in every[: size.notes]]
+        facts = {key: value for key, value in self.facts.items() if value is not None} if size.facts else {}
         return {
             **self.cannot,
-            "verdict": [plain(line, LONGEST_SENTENCE) for line in self.verdict],
-            **(plain(dict(self.facts), size.names) if size.facts else {}),
+            "verdict": [plain(line, LONGEST_SENTENCE) for line in self.verdict[:MOST_SENTENCES]],
+            **{key: plain(_first_entries(value), _longest_of(key, size.names)) for key, value in facts.items()},
             **({"tables": tables} if tables else {}),
             **({"more_rows": messages.MORE_ROWS} if left_out else {}),
             **({"other_tables": others} if others else {}),
             **({"notes": notes} if notes else {}),
-            **({"notes_left_out": len(self.notes) - len(notes)} if len(notes) < len(self.notes) else {}),
+            **({"notes_left_out": len(every) - len(notes)} if len(notes) < len(every) else {}),
             "names": messages.NAMES_ARE_DATA,
         }
 
@@ -206,12 +212,32 @@ def _table_document(rows: Rows, longest: int) -> dict[str, Any]:
     columns = {name: [plain(value, sizes[name]) for value in column] for name, column in rows.columns.items()}
     columns = {name: column for name, column in columns.items() if any(value is not None for value in column)}
     same = {name: column[0] for name, column in columns.items() if len(rows) > 1 and _are_equal(column)}
-    varying = {name: column for name, column in columns.items() if name not in same}
+    varying = {name: column for name, column in columns.items() if name not in same} or dict(list(columns.items())[:1])
     return {
         **({"in_all_rows": same} if same else {}),
         "columns": list(varying),
         "rows": [list(row) for row in zip(*varying.values(), strict=True)],
     }
+
+
+def _longest_of(key: str, longest: int) -> int:
+    """Return how long texts of a fact may be: a command line is copied, and never cut."""
+    return LONGEST_COMMAND if key == "command" else longest
+
+
+def _first_entries(value: Any) -> Any:
+    """Return a fact without most of its entries where it has very many, such as one per rank.
+
+    >>> _first_entries({"ranks": list(range(99))})["ranks"][-2:]
+    [15, '83 more']
+    """
+    if isinstance(value, Mapping):
+        first = dict(list(value.items())[:MOST_ENTRIES])
+        more = {"entries_left_out": len(value) - len(first)} if len(value) > len(first) else {}
+        return {**{key: _first_entries(item) for key, item in first.items()}, **more}
+    if isinstance(value, (list, tuple)) and len(value) > MOST_ENTRIES:
+        return [*value[:MOST_ENTRIES], f"{len(value) - MOST_ENTRIES} more"]
+    return value
 
 
 def _are_equal(column: Sequence[Any]) -> bool:
@@ -223,9 +249,17 @@ def cannot_answer(reason: str, what_to_record: str) -> dict[str, Any]:
     return {"cannot_answer": True, "reason": reason, "what_to_record": what_to_record}
 
 
+def cannot_answer_text(text: str) -> dict[str, Any]:
+    """Return a sentence that ends with its remedy in that shape.
+
+    >>> cannot_answer_text("no GPU activity; record CUDA")["what_to_record"]
+    'record CUDA'
+    """
+    reason, _, remedy = text.rpartition("; ")
+    return cannot_answer(reason or text, remedy if reason else messages.NO_REMEDY)
+
+
 def cannot_answer_error(error: HtaGraphError, hidden: str) -> dict[str, Any]:
     """Return an error of this package in that shape, without the folder that is served."""
-    reason, _, remedy = error.on_command_line.replace(hidden, "").rpartition("; ")
-    if not reason:
-        reason, remedy = remedy, messages.NO_REMEDY
-    return plain(cannot_answer(reason, remedy), LONGEST_SENTENCE)  # type: ignore[no-any-return]
+    shape: dict[str, Any] = plain(cannot_answer_text(error.on_command_line.replace(hidden, "")), LONGEST_SENTENCE)
+    return shape

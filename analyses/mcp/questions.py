@@ -15,7 +15,7 @@ from analyses.catalogue import analysis
 from analyses.cli.commands.what_if import read_changes
 from analyses.cli.window_args import WindowArgs
 from analyses.display.labels import REASON
-from analyses.mcp.answers import ROWS_SHOWN, Draft, Page, Rows, cannot_answer
+from analyses.mcp.answers import ROWS_SHOWN, Draft, Page, Rows, cannot_answer, cannot_answer_text
 from analyses.mcp.held_traces import HeldTrace, HeldTraces
 from analyses.mcp.served_files import PICTURE_ENDINGS, ServedFiles
 from analyses.messages import mcp as messages
@@ -186,14 +186,12 @@ def open_trace(asked: Question) -> Draft:
 def overview(asked: Question) -> Draft:
     """Say what bounds a step, what to do about it, and how steps differ."""
     path, document, held = _path(asked)
-    findings = [
-        {key: finding[key] for key in ("rule", "text", "confidence", "saves_ns", "saves_at_most_ns", "bound_ns")}
-        for finding in document["verdict"][1:]
-    ]
+    kept = ("rule", "text", "confidence", "saves_ns", "saves_at_most_ns", "bound_ns")
+    first, *findings = [{key: finding[key] for key in kept} for finding in document["verdict"]]
     tables = {"findings": Rows.of(findings), "steps": Rows.of(document.get("steps", []))}
     return Draft(
-        [document["verdict"][0]["text"]],
-        _path_facts(asked, path, document),
+        [first.pop("text")],
+        {"headline": first, **_path_facts(asked, path, document)},
         {name: rows for name, rows in tables.items() if len(rows)},
         asked.unread(held),
         cannot=_not_explained(path, document),
@@ -294,12 +292,13 @@ def what_if(asked: Question) -> Draft:
     }
     cannot = {}
     if not document["reliable"]:
-        reason = untrusted(document["reason"], found.reliability.share)
-        cannot = cannot_answer(messages.not_reliable(reason), _recorded(found.graph, "unknown"))
+        why = document["reason"]
+        said = messages.not_reliable(untrusted(why, found.reliability.share))
+        cannot = cannot_answer(said, messages.TO_PREDICT.get(why) or _recorded(found.graph, "unknown"))
     return Draft(
         [*what_if_headline(found), *found.replayed.remarks],
         {
-            **{key: document[key] for key in ("reliable", "reason", *kept) if document.get(key) is not None},
+            **{key: document[key] for key in ("reliable", *kept) if document.get(key) is not None},
             "command": asked.command("what-if", *(word for option, text in words for word in (f"--{option}", text))),
         },
         {name: Rows.of(rows) for name, rows in tables.items() if rows},
@@ -326,10 +325,11 @@ def answer_of(name: str, asked: Question, **flags: Any) -> Draft:
     document = answer_document(name, found, [])
     notes = [note for note in document["notes"] if note not in found.headline]
     tables = {key: Rows.of(rows) for key, rows in document["tables"].items() if rows}
+    # A note with a remedy says what is missing; without one it is the answer, such as that there is no idle time.
+    first = notes[0] if notes else messages.NO_ANSWER
     has_none = not found.conclusion and not len(found.main)
-    reason, *rest = [*notes, messages.NO_ANSWER]
     return Draft(
-        found.headline,
+        found.headline or [first],
         {
             "window": scopes[0].label,
             **{key: value for key, value in found.keys.items() if value is not None},
@@ -338,7 +338,7 @@ def answer_of(name: str, asked: Question, **flags: Any) -> Draft:
         tables,
         [*notes, *asked.unread(held)],
         only_named=tuple(found.series),
-        cannot=cannot_answer(reason, rest[0] if len(rest) > 1 else messages.NO_REMEDY) if has_none else {},
+        cannot=cannot_answer_text(first) if has_none and "; " in first else {},
         evidence=partial(_with_longest_event, held, scopes),
     )
 

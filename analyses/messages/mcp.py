@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from analyses.display.sentence_format import counted
 
@@ -30,6 +30,16 @@ NEEDS_EVENT = "picture=around needs an event; pass event_index"
 NO_ANSWER = "The trace holds nothing that answers this."
 NO_WAITS = "No call or stream waited for GPU work."
 COMPARABLE = "Record both runs in the same way: same GPU, ranks, model and batch; at least two steps each."
+
+WITH_KERNELS = "Record with ProfilerActivity.CUDA and without hardware counters"
+TO_PREDICT: Mapping[str, str] = {
+    "gpu_not_recorded": WITH_KERNELS,
+    "kernels_not_recorded": WITH_KERNELS,
+    "not_started": "Record all ranks and analyze them together; let no other process use the GPU",
+    "waiting": "Record all ranks and analyze them together",
+    "steps_differ": "Record more steps of equal work",
+}
+"""By reason for which a prediction is not reliable what the next trace should hold."""
 
 
 def unexplained(coverage: float, reason: str) -> str:
