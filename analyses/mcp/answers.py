@@ -86,7 +86,7 @@ def plain(value: Any, longest: int = LONGEST_NAME) -> Any:
 class Rows:
     """A table of a document: columns of equal length, in the order in which rows are shown."""
 
-    columns: Mapping[str, Sequence[Any]]
+    columns: Mapping[str, Any]
 
     @classmethod
     def of(cls, records: Sequence[Mapping[str, Any]]) -> Rows:
@@ -98,14 +98,19 @@ class Rows:
         return len(next(iter(self.columns.values()), ()))
 
     def largest_first(self, key: str) -> Rows:
-        """Return the rows sorted by a column, the largest first; of equals the first one first."""
-        by = list(self.columns[key])
-        order = sorted(range(len(by)), key=lambda at: -(by[at] or 0))
-        return Rows({name: [column[at] for at in order] for name, column in self.columns.items()})
+        """Return the rows sorted by a column of integers (null is 0), the largest first; of equals the first one first."""
+        column = self.columns[key]
+        known = column if column.dtype != np.object_ else np.array([value or 0 for value in column], np.int64)
+        order = np.argsort(-known, kind="stable")
+        return Rows({name: _taken(column, order) for name, column in self.columns.items()})
 
     def part(self, first: int, count: int) -> Rows:
         """Return some consecutive rows."""
         return Rows({name: list(column[first : first + count]) for name, column in self.columns.items()})
+
+
+def _taken(column: Any, order: Any) -> Any:
+    return column[order] if isinstance(column, np.ndarray) else [column[at] for at in order.tolist()]
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import sys
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,14 +27,27 @@ from hta_graph.storage.location import Location
 from hta_graph.trace.event_args import row_offsets
 from hta_graph.trace.rank_files import expand_inputs
 
+Answered = TypeVar("Answered")
+
 
 @dataclass
 class HeldTrace:
-    """A trace or a job as it was read, with its graphs and where rows are in its files; each is made when asked for."""
+    """A trace or a job as it was read, with its graphs, answers and where rows are in its files.
+
+    Each is made when asked for: a further page of an answer costs nothing.
+    """
 
     inputs: RankInputs
     offsets: dict[Path, Ints] = field(default_factory=dict)
+    answers: dict[Any, Any] = field(default_factory=dict)
     _summary_jobs: dict[Any, DependencyGraph] = field(default_factory=dict)
+
+    def once(self, question: Hashable, answer: Callable[[], Answered]) -> Answered:
+        """Return an answer, computed the first time."""
+        if question not in self.answers:
+            self.answers[question] = answer()
+        found: Answered = self.answers[question]
+        return found
 
     @cached_property
     def ranks(self) -> dict[int, DependencyGraph]:

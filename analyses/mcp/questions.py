@@ -27,6 +27,7 @@ from hta_graph.model import EventKind
 from hta_graph.paths.critical_path import critical_path
 
 if TYPE_CHECKING:
+    from analyses.questions.what_if import WhatIf
     from analyses.scope import Scope
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.critical_path import CriticalPath
@@ -175,7 +176,7 @@ def open_trace(asked: Question) -> Draft:
     tables = {
         "ranks": Rows.of(each),
         "steps": Rows.of(ranks[0]["steps"]),
-        "lanes": Rows.of(ranks[0]["lanes"]).largest_first("events"),
+        "lanes": Rows.of(sorted(ranks[0]["lanes"], key=lambda lane: -int(lane["events"]))),
     }
     return Draft(lines, facts, tables, asked.unread(held))
 
@@ -220,10 +221,13 @@ def _path(asked: Question) -> tuple[CriticalPath, dict[str, Any], HeldTrace]:
     from hta_graph.paths.step_table import step_rows
 
     held, window = asked.held(), asked.window
-    path = critical_path(held.graph(window), window.window())
-    steps = step_rows(path.graph) if path.window.is_default else []
-    replayed = len(path.graph.rank_graphs) < 2
-    return path, path_document(path, steps, replayed=replayed), held
+
+    def find() -> tuple[CriticalPath, dict[str, Any]]:
+        path = critical_path(held.graph(window), window.window())
+        steps = step_rows(path.graph) if path.window.is_default else []
+        return path, path_document(path, steps, replayed=len(path.graph.rank_graphs) < 2)
+
+    return *held.once(("path", window), find), held
 
 
 def _path_facts(asked: Question, path: CriticalPath, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,13 +240,12 @@ def _path_facts(asked: Question, path: CriticalPath, document: Mapping[str, Any]
     }
 
 
-def _with_duration(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _with_duration(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return segments with their lengths instead of their ends."""
-    found = {key: np.asarray(column).tolist() for key, column in columns.items()}
-    if "end_ns" in found:
-        ends = found.pop("end_ns")
-        found = {"duration_ns": [end - start for start, end in zip(found["start_ns"], ends, strict=True)], **found}
-    return found
+    if "end_ns" not in columns:
+        return dict(columns)
+    rest = {key: column for key, column in columns.items() if key != "end_ns"}
+    return {"duration_ns": columns["end_ns"] - columns["start_ns"], **rest}
 
 
 def _not_explained(path: CriticalPath, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -272,8 +275,12 @@ def what_if(asked: Question) -> Draft:
     words = [tuple(one.split(" ", 1)) for one in asked["changes"] or ()]
     changes = read_changes([(option, text) for option, text in words])
     held, window = asked.held(), asked.window
-    found = replay(held.graph(window), window.window(), changes)
-    document = what_if_document(found)
+
+    def predict() -> tuple[WhatIf, dict[str, Any], list[str]]:
+        found = replay(held.graph(window), window.window(), changes)
+        return found, what_if_document(found), what_if_headline(found)
+
+    found, document, headline = held.once(("what-if", window, *words), predict)
     kept = (
         "window",
         "measured_ns",
@@ -296,7 +303,7 @@ def what_if(asked: Question) -> Draft:
         said = messages.not_reliable(untrusted(why, found.reliability.share))
         cannot = cannot_answer(said, messages.TO_PREDICT.get(why) or _recorded(found.graph, "unknown"))
     return Draft(
-        [*what_if_headline(found), *found.replayed.remarks],
+        [*headline, *found.replayed.remarks],
         {
             **{key: document[key] for key in ("reliable", *kept) if document.get(key) is not None},
             "command": asked.command("what-if", *(word for option, text in words for word in (f"--{option}", text))),
@@ -321,7 +328,7 @@ def answer_of(name: str, asked: Question, **flags: Any) -> Draft:
     graphs = held.ranks_with_causes(window) if compares else held.ranks
     job = list(graphs.values())
     scopes = [scope for rank, graph in graphs.items() for scope in window.scopes(rank, graph, job)]
-    found = question.answer(scopes, **flags).on_command_line()
+    found = held.once((name, window, *flags.items()), lambda: question.answer(scopes, **flags).on_command_line())
     document = answer_document(name, found, [])
     notes = [note for note in document["notes"] if note not in found.headline]
     tables = {key: Rows.of(rows) for key, rows in document["tables"].items() if rows}
@@ -383,7 +390,7 @@ def sync_dependencies(asked: Question) -> Draft:
     found = SyncDependencies(held.graph(window), window.window(whole_by_default=True))
     document = sync_document(found)
     tables = {
-        key: Rows(_with_duration(document[key].columns)).largest_first("waited_ns")
+        key: Rows(document[key].columns).largest_first("waited_ns")
         for key in ("dependencies", "gpu_dependencies")
         if len(next(iter(document[key].columns.values())))
     }
