@@ -98,7 +98,7 @@ class Rows:
         return len(next(iter(self.columns.values()), ()))
 
     def largest_first(self, key: str) -> Rows:
-        """Return the rows sorted by a column of integers (null is 0), the largest first; of equals the first one first."""
+        """Return the rows sorted by a column of integers, the largest first, null as 0; of equals the first one."""
         column = self.columns[key]
         known = column if column.dtype != np.object_ else np.array([value or 0 for value in column], np.int64)
         order = np.argsort(-known, kind="stable")

@@ -180,8 +180,10 @@ class HeldTraces:
         """How many bytes the traces take."""
         return sum(self._sizes.values())
 
-    def __len__(self) -> int:
-        return len(self._held)
+    @property
+    def summary(self) -> str:
+        """What is in memory, and what is dropped first."""
+        return messages.held(len(self._held), self.size, self.limit)
 
 
 def _identity(path: Location) -> tuple[str, int, int]:

@@ -20,6 +20,7 @@ from analyses.mcp.held_traces import HeldTrace, HeldTraces
 from analyses.mcp.served_files import PICTURE_ENDINGS, ServedFiles
 from analyses.messages import mcp as messages
 from analyses.messages.advice import HOW_TO_RECORD, Advice, in_words_of_nsight
+from analyses.messages.collective_matching import SINGLE_RANK
 from analyses.messages.verdict import untrusted
 from hta_graph.errors import UsageError
 from hta_graph.graph.job_graph import JobGraph
@@ -170,6 +171,7 @@ def open_trace(asked: Question) -> Draft:
         "kinds": {kind: count for kind, count in ranks[0]["kinds"].items() if count},
         "diagnostics": {key: n for key, n in ranks[0]["diagnostics"].items() if n and isinstance(n, int)},
         "command": asked.command("info"),
+        "server": asked.traces.summary,
     }
     shown = ("file", "rank", "world_size", "recorder", "events", "start_ns", "end_ns")
     each = [{**{key: one[key] for key in shown}, "file": asked.files.relative(one["file"])} for one in ranks]
@@ -343,9 +345,9 @@ def answer_of(name: str, asked: Question, **flags: Any) -> Draft:
             "command": asked.command(name, *_flag_words(flags)),
         },
         tables,
-        [*notes, *asked.unread(held)],
+        [*(notes if found.headline else notes[1:]), *asked.unread(held)],
         only_named=tuple(found.series),
-        cannot=cannot_answer_text(first) if has_none and "; " in first else {},
+        cannot=cannot_answer_text(first) if has_none and "; " in first and first != SINGLE_RANK else {},
         evidence=partial(_with_longest_event, held, scopes),
     )
 

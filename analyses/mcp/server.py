@@ -1,6 +1,6 @@
 """The server: the tools and resources as the Model Context Protocol offers them, over standard input and output.
 
-One question is answered at a time, in a thread of its own, so that the protocol goes on meanwhile: progress,
+One question is answered at a time, in a thread of its own, so that the protocol continues meanwhile: progress,
 cancellation, further questions. A question that is cancelled ends at its next stage.
 """
 
@@ -41,7 +41,7 @@ class CancelledError(Exception):
 
 
 class ProgressNotifications:
-    """Tells the client which stage runs; where the client has cancelled, a stage does not begin."""
+    """Reports to the client which stage runs; where the client has cancelled, a stage does not begin."""
 
     def __init__(self, session: Any) -> None:
         self._session = session

@@ -119,9 +119,8 @@ def failed(tool: str) -> str:
 
 def serving(memory: int) -> str:
     """Say that the server is ready, and what it keeps."""
-    return (
-        f"hta-graph: serving; traces are kept in memory up to {memory / 2**20:,.0f} MiB, then the least used is dropped"
-    )
+    kept = f"{memory / 2**20:,.0f} MiB"
+    return f"hta-graph: serving; traces stay in memory up to {kept}, then the least recently used one is dropped"
 
 
 def opened(ranks: int, events: int, steps: int) -> str:
