@@ -66,7 +66,17 @@ def as_json(document: Any) -> str:
     '{"name":"\\u003cb>[x]\\u0028http:\\u002f\\u002fy)\\u0060"}'
     """
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return ACTIVE.sub(lambda found: "".join(f"\\u{ord(sign):04x}" for sign in found[0]), text)
+    return HIDDEN.sub(_escaped, ACTIVE.sub(_escaped, text))
+
+
+HIDDEN = re.compile("[^ -~]")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Return the signs of a match as JSON escapes them, if anything would obey them or nothing would show them."""
+    if found.re is HIDDEN and found[0].isprintable():
+        return found[0]
+    return "".join(json.dumps(sign)[1:-1] if ord(sign) > 126 else f"\\u{ord(sign):04x}" for sign in found[0])
 
 
 def plain(value: Any, longest: int = LONGEST_NAME) -> Any:
@@ -103,6 +113,11 @@ class Rows:
         known = column if column.dtype != np.object_ else np.array([value or 0 for value in column], np.int64)
         order = np.argsort(-known, kind="stable")
         return Rows({name: _taken(column, order) for name, column in self.columns.items()})
+
+    def shortened(self, longest: int) -> Rows:
+        """Return the rows with short texts; sentences of this package may be longer than names."""
+        sizes = {name: longest * 3 if name in SENTENCES else longest for name in self.columns}
+        return Rows({name: [plain(value, sizes[name]) for value in column] for name, column in self.columns.items()})
 
     def part(self, first: int, count: int) -> Rows:
         """Return some consecutive rows."""
@@ -155,7 +170,7 @@ class Draft:
             raise UsageError(messages.no_table(page.table, list(self.tables)))
         wanted = [page.table] if page.table else [name for name in self.tables if name not in self.only_named]
         parts = {name: self.tables[name].part(page.offset, page.rows(is_first=name == wanted[0])) for name in wanted}
-        shown = {name: self.evidence(name, rows) for name, rows in parts.items()}
+        shown = {name: self.evidence(name, rows).shortened(LONGEST_NAME) for name, rows in parts.items()}
         for size in self._sizes({name: len(rows) for name, rows in shown.items()}):
             text = as_json(self._document(page, shown, size))
             if tokens_at_most(text) <= MOST_TOKENS:
@@ -174,7 +189,9 @@ class Draft:
                 yield size
             size = replace(size, notes=size.notes * 2 // 3, names=names)
             yield size
-        yield replace(size, notes=0, facts=False)
+        yield replace(size, notes=0, sentences=4)
+        yield replace(size, notes=0, sentences=4, facts=False)
+        yield replace(size, notes=0, sentences=1, facts=False)
 
     def _document(self, page: Page, shown: Mapping[str, Rows], size: _Size) -> dict[str, Any]:
         tables, left_out = {}, False
@@ -187,13 +204,13 @@ class Draft:
                 tables[name] |= {"rows_left_out": after, "rows_in_all": total}
                 tables[name] |= {"next_offset": page.offset + count} if after else {}
         others = {name: len(rows) for name, rows in self.tables.items() if name not in shown}
-        every = [*self.verdict[MOST_SENTENCES:], *self.notes]
+        every = [*self.verdict[size.sentences :], *self.notes]
         notes = [plain(line, LONGEST_SENTENCE) for line in every[: size.notes]]
         facts = {key: value for key, value in self.facts.items() if value is not None} if size.facts else {}
         return {
             **self.cannot,
-            "verdict": [plain(line, LONGEST_SENTENCE) for line in self.verdict[:MOST_SENTENCES]],
-            **{key: plain(_first_entries(value), _longest_of(key, size.names)) for key, value in facts.items()},
+            "verdict": [plain(line, LONGEST_SENTENCE) for line in self.verdict[: size.sentences]],
+            **{plain(key): plain(_first_entries(value), _longest_of(key, size.names)) for key, value in facts.items()},
             **({"tables": tables} if tables else {}),
             **({"more_rows": messages.MORE_ROWS} if left_out else {}),
             **({"other_tables": others} if others else {}),
@@ -208,14 +225,14 @@ class _Size:
     rows: Mapping[str, int]
     notes: int
     names: int
+    sentences: int = MOST_SENTENCES
     facts: bool = True
 
 
 def _table_document(rows: Rows, longest: int) -> dict[str, Any]:
     """Return rows as lists below one list of columns; a value that is the same in all rows stands once."""
-    sizes = {name: longest * 3 if name in SENTENCES else longest for name in rows.columns}
-    columns = {name: [plain(value, sizes[name]) for value in column] for name, column in rows.columns.items()}
-    columns = {name: column for name, column in columns.items() if any(value is not None for value in column)}
+    short = rows.shortened(longest).columns
+    columns = {name: column for name, column in short.items() if any(value is not None for value in column)}
     same = {name: column[0] for name, column in columns.items() if len(rows) > 1 and _are_equal(column)}
     varying = {name: column for name, column in columns.items() if name not in same} or dict(list(columns.items())[:1])
     return {

@@ -180,6 +180,9 @@ class HeldTraces:
         """How many bytes the traces take."""
         return sum(self._sizes.values())
 
+    def __len__(self) -> int:
+        return len(self._held)
+
     @property
     def summary(self) -> str:
         """What is in memory, and what is dropped first."""

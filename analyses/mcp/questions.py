@@ -151,6 +151,20 @@ class Tool:
         }
 
 
+def wrong_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what is wrong with the arguments of a call, in the shape of what cannot be answered."""
+    if unknown := [name[:40] for name in arguments if name not in tool.arguments]:
+        return cannot_answer(messages.unknown_arguments(unknown[:3], tool.arguments), messages.NO_REMEDY)
+    import jsonschema  # of the extra
+
+    validator = jsonschema.Draft202012Validator(tool.schema)
+    for error in validator.iter_errors(arguments):
+        where = ".".join(map(str, error.absolute_path))
+        reason = messages.wrong_argument(where, str(error.validator), error.validator_value)
+        return cannot_answer(reason, messages.NO_REMEDY)
+    return None
+
+
 # -- what is there -----------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,6 @@ from time import monotonic
 from typing import Any
 
 import anyio
-import jsonschema
 import mcp.types as types
 from anyio import from_thread, to_thread
 from mcp.server import Server
@@ -23,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from analyses.display.stderr import say
 from analyses.mcp.answers import as_json, cannot_answer, cannot_answer_error
 from analyses.mcp.held_traces import HeldTraces
-from analyses.mcp.questions import TOOLS, Question, Tool
+from analyses.mcp.questions import TOOLS, Question, Tool, wrong_arguments
 from analyses.mcp.served_files import ServedFiles
 from analyses.messages import mcp as messages
 from analyses.schemas import schema_names, schema_text
@@ -148,18 +147,6 @@ def _tool(tool: Tool) -> types.Tool:
     return types.Tool(
         name=tool.name, title=tool.title, description=tool.description, input_schema=tool.schema, annotations=hints
     )
-
-
-def wrong_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what is wrong with the arguments of a call, in the shape of what cannot be answered."""
-    if unknown := [name[:40] for name in arguments if name not in tool.arguments]:
-        return cannot_answer(messages.unknown_arguments(unknown[:3], tool.arguments), messages.NO_REMEDY)
-    validator = jsonschema.Draft202012Validator(tool.schema)
-    for error in validator.iter_errors(arguments):
-        where = ".".join(map(str, error.absolute_path))
-        reason = messages.wrong_argument(where, str(error.validator), error.validator_value)
-        return cannot_answer(reason, messages.NO_REMEDY)
-    return None
 
 
 def serve(files: ServedFiles, memory: int) -> None:
