@@ -49,6 +49,15 @@ class HeldTrace:
         found: Answered = self.answers[question]
         return found
 
+    def check_not_many(self) -> None:
+        """Refuse a question that needs all events of all ranks where these are held as summaries.
+
+        Raises:
+            UsageError: they are.
+        """
+        if count := self.inputs.many_ranks:
+            raise UsageError(messages.many_ranks(count))
+
     @cached_property
     def ranks(self) -> dict[int, DependencyGraph]:
         """The graphs of all ranks, as analyses read them.
@@ -56,8 +65,7 @@ class HeldTrace:
         Raises:
             UsageError: there are too many to hold.
         """
-        if count := self.inputs.many_ranks:
-            raise UsageError(messages.many_ranks(count))
+        self.check_not_many()
         if self.inputs.rank is not None:
             one = self.inputs.one_graph()
             return {one.rank or 0: one}

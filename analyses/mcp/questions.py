@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -30,7 +31,7 @@ from hta_graph.paths.critical_path import critical_path
 if TYPE_CHECKING:
     from analyses.questions.what_if import WhatIf
     from analyses.scope import Scope
-    from hta_graph.graph.dependency_graph import DependencyGraph
+    from hta_graph.graph.dependency_graph import DependencyGraph, EventName
     from hta_graph.paths.critical_path import CriticalPath
 
 ARGUMENTS: Mapping[str, dict[str, Any]] = {
@@ -94,9 +95,26 @@ class Question:
 
     def held(self, argument: str = "trace") -> HeldTrace:
         """Return a trace from memory, or read it."""
-        found = self.traces.get(self.files.trace(self[argument]), self["rank"])
+        return self._read(self.files.trace(self[argument]), self["rank"])
+
+    def _read(self, place: Path, rank: int | None) -> HeldTrace:
+        found = self.traces.get(place, rank)
         self.used.append(found)
         return found
+
+    def graph_of_event(self) -> tuple[HeldTrace, DependencyGraph, EventName]:
+        """Return the graph with the event that is asked for, and its name: in a job with what other ranks did to it.
+
+        Raises:
+            HtaGraphError: there is no such rank; or there are too many to hold, and none is named.
+        """
+        place, rank, index = self.files.trace(self["trace"]), self["rank"], self["event_index"]
+        held = self._read(place, None)
+        if not held.inputs.many_ranks and len(held.ranks) > 1:
+            return held, held.graph(WindowArgs()), index if rank is None else (rank, index)
+        held = held if rank is None else self._read(place, rank)
+        held.check_not_many()
+        return held, held.graph(WindowArgs()), index
 
     def command(self, name: str, *more: str) -> str:
         """Return the command line that writes the whole document."""
@@ -141,6 +159,16 @@ class Tool:
     writes: bool = False
 
     @property
+    def shown_schema(self) -> dict[str, Any]:
+        """The schema that agents read, which costs tokens: without limits that a sound question never meets."""
+        kept = ("type", "enum", "items", "description")
+        of = {
+            name: {key: _without_limits(value) for key, value in ARGUMENTS[name].items() if key in kept}
+            for name in self.arguments
+        }
+        return {**self.schema, "properties": of}
+
+    @property
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of its arguments."""
         return {
@@ -149,6 +177,10 @@ class Tool:
             "required": list(self.required),
             "additionalProperties": False,
         }
+
+
+def _without_limits(value: Any) -> Any:
+    return {"type": value["type"]} if isinstance(value, Mapping) else value
 
 
 def wrong_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any] | None:
@@ -403,6 +435,7 @@ def sync_dependencies(asked: Question) -> Draft:
     from hta_graph.export.sync_dependencies import SyncDependencies
 
     held, window = asked.held(), asked.window
+    held.check_not_many()
     found = SyncDependencies(held.graph(window), window.window(whole_by_default=True))
     document = sync_document(found)
     tables = {
@@ -470,11 +503,7 @@ def diff(asked: Question) -> Draft:
 
 def explain_event(asked: Question) -> Draft:
     """Say what an event is, what it belongs to, and which dependencies it has."""
-    held = asked.held()
-    graph = held.graph(WindowArgs())
-    name = asked["event_index"]
-    if isinstance(graph, JobGraph) and asked["rank"] is not None:
-        name = (asked["rank"], name)
+    held, graph, name = asked.graph_of_event()
     row = graph.row_of(name)
     event = records(graph.events_of(np.array([row])))[0]
     rank = event.get("rank", graph.rank)
@@ -538,13 +567,11 @@ def render_picture(asked: Question) -> Draft:
     window = asked.window
     if asked["picture"] == "around" and asked["event_index"] is None:
         raise UsageError(messages.NEEDS_EVENT)
-    graph = asked.held().graph(window)
     if asked["picture"] == "around":
-        index = asked["event_index"]
-        event = (asked["rank"], index) if isinstance(graph, JobGraph) and asked["rank"] is not None else index
+        _, graph, event = asked.graph_of_event()
         picture = drawn.around_picture(graph, event, asked.given.get("depth", 2))
     else:
-        path = critical_path(graph, window.window())
+        path = critical_path(asked.held().graph(window), window.window())
         picture = drawn.lanes_picture(path) if asked["picture"] == "lanes" else drawn.path_picture(path)
     drawn.write_picture(picture, target)
     asked.files.written.add(target)

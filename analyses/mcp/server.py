@@ -145,7 +145,11 @@ def _tool(tool: Tool) -> types.Tool:
         read_only_hint=not tool.writes, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )
     return types.Tool(
-        name=tool.name, title=tool.title, description=tool.description, input_schema=tool.schema, annotations=hints
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.shown_schema,
+        annotations=hints,
     )
 
 

@@ -254,3 +254,28 @@ def test_every_answer_about_a_shared_trace_fits(trace: Path) -> None:
         again = type(asked)(asked.files, asked.traces, asked_of(tool, name, event))
         with suppress(HtaGraphError):
             check_harmless(BY_NAME[tool].answer(again).text(again.page))
+
+
+def test_many_ranks_are_answered_by_their_summaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = sample_folder(tmp_path)
+    whole = {tool: answer(root, tool, {"trace": "four_ranks"}) for tool in ("critical_path", "stragglers")}
+    monkeypatch.setattr("hta_graph.multi_rank.summary_job.MANY_RANKS", 2)
+    for tool, expected in whole.items():
+        found = answer(root, tool, {"trace": "four_ranks"})
+        assert found["verdict"] == expected["verdict"]
+        assert found["job_verdict"] == expected["job_verdict"]
+    for tool in ("kernels", "sync_dependencies", "explain_event"):
+        with pytest.raises(UsageError, match="pass rank=N"):
+            answer(root, tool, {"trace": "four_ranks", "event_index": 181})
+        assert answer(root, tool, {"trace": "four_ranks", "event_index": 181, "rank": 2})["verdict"]
+
+
+def test_a_path_that_nothing_explains_is_no_answer(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.call("cudaLaunchKernel", 0, 5, 1)
+    trace.kernel("gemm", 90_000, 90_100, 1)
+    trace.write(tmp_path / "t.json")
+    for tool in ("overview", "critical_path"):
+        found = answer(tmp_path, tool, {"trace": "t.json"})
+        assert list(found)[:3] == ["cannot_answer", "reason", "what_to_record"]
+        assert found["by_bound_ns"]["unexplained"] > 80_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from shutil import which
@@ -165,5 +166,7 @@ def test_questions_at_the_same_time_are_all_answered_as_one_after_the_other(tmp_
         return found, [text_of(result) for result in await call_all(client, calls)]
 
     together, alone = in_session(root, act)
-    assert together == alone
+    # How much is in memory differs.
+    of_server = re.compile(r'"server":"[^"]*"')
+    assert [of_server.sub("", text) for text in together] == [of_server.sub("", text) for text in alone]
     assert len(progress) >= len(calls)
