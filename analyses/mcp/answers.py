@@ -171,8 +171,10 @@ class Draft:
         wanted = [page.table] if page.table else [name for name in self.tables if name not in self.only_named]
         parts = {name: self.tables[name].part(page.offset, page.rows(is_first=name == wanted[0])) for name in wanted}
         shown = {name: self.evidence(name, rows).shortened(LONGEST_NAME) for name, rows in parts.items()}
+        verdict, notes = ([plain(line, LONGEST_SENTENCE) for line in lines] for lines in (self.verdict, self.notes))
+        draft = replace(self, verdict=verdict, notes=notes, facts=_short_facts(self.facts, LONGEST_NAME))
         for size in self._sizes({name: len(rows) for name, rows in shown.items()}):
-            text = as_json(self._document(page, shown, size))
+            text = as_json(draft.document(page, shown, size))
             if tokens_at_most(text) <= MOST_TOKENS:
                 return text
         return as_json(cannot_answer(messages.TOO_LONG, messages.ASK_FOR_LESS))
@@ -193,7 +195,8 @@ class Draft:
         yield replace(size, notes=0, sentences=4, facts=False)
         yield replace(size, notes=0, sentences=1, facts=False)
 
-    def _document(self, page: Page, shown: Mapping[str, Rows], size: _Size) -> dict[str, Any]:
+    def document(self, page: Page, shown: Mapping[str, Rows], size: _Size) -> dict[str, Any]:
+        """Return the answer with rows, sentences and names of some size."""
         tables, left_out = {}, False
         for name, rows in shown.items():
             count, total = size.rows[name], len(self.tables[name])
@@ -205,12 +208,11 @@ class Draft:
                 tables[name] |= {"next_offset": page.offset + count} if after else {}
         others = {name: len(rows) for name, rows in self.tables.items() if name not in shown}
         every = [*self.verdict[size.sentences :], *self.notes]
-        notes = [plain(line, LONGEST_SENTENCE) for line in every[: size.notes]]
-        facts = {key: value for key, value in self.facts.items() if value is not None} if size.facts else {}
+        notes = every[: size.notes]
         return {
             **self.cannot,
-            "verdict": [plain(line, LONGEST_SENTENCE) for line in self.verdict[: size.sentences]],
-            **{plain(key): plain(_first_entries(value), _longest_of(key, size.names)) for key, value in facts.items()},
+            "verdict": list(self.verdict[: size.sentences]),
+            **(_short_facts(self.facts, size.names) if size.facts else {}),
             **({"tables": tables} if tables else {}),
             **({"more_rows": messages.MORE_ROWS} if left_out else {}),
             **({"other_tables": others} if others else {}),
@@ -242,9 +244,11 @@ def _table_document(rows: Rows, longest: int) -> dict[str, Any]:
     }
 
 
-def _longest_of(key: str, longest: int) -> int:
-    """Return how long texts of a fact may be: a command line is copied, and never cut."""
-    return LONGEST_COMMAND if key == "command" else longest
+def _short_facts(facts: Mapping[str, Any], longest: int) -> dict[str, Any]:
+    """Return facts with short texts and few entries; a command line is copied, and never cut."""
+    sizes = {key: LONGEST_COMMAND if key == "command" else longest for key in facts}
+    known = {key: value for key, value in facts.items() if value is not None}
+    return {plain(key): plain(_first_entries(value), sizes[key]) for key, value in known.items()}
 
 
 def _first_entries(value: Any) -> Any:

@@ -256,6 +256,7 @@ def test_every_answer_about_a_shared_trace_fits(trace: Path) -> None:
             check_harmless(BY_NAME[tool].answer(again).text(again.page))
 
 
+@pytest.mark.slow
 def test_many_ranks_are_answered_by_their_summaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = sample_folder(tmp_path)
     whole = {tool: answer(root, tool, {"trace": "four_ranks"}) for tool in ("critical_path", "stragglers")}

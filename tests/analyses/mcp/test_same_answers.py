@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from analyses.mcp.answers import DIGITS
 from tests.support.command_line import command_json, run_command
-from tests.support.mcp_session import answer, rows_of, sample_folder
+from tests.support.mcp_session import BY_NAME, answer, question, rows_of, sample_folder
 
 TRACE = {"trace": "sample_trace.json.gz"}
 JOB = {"trace": "four_ranks"}
@@ -129,6 +130,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("tool", "asked"), QUESTIONS)
 def test_every_number_is_that_of_the_command(
     tool: str, asked: dict[str, Any], root: Path, capsys: pytest.CaptureFixture[str]
@@ -160,12 +162,13 @@ def test_an_event_is_explained_by_the_edges_of_the_graph(
     root: Path, capsys: pytest.CaptureFixture[str], rank: int | None
 ) -> None:
     asked = TRACE if rank is None else JOB
-    document = command_json(capsys, "graph", asked["trace"])
+    document, first = command_json(capsys, "graph", asked["trace"]), question(root, asked)
     events = {(one.get("rank"), one["event_index"]): one for one in document["events"]}
     communication = [one for one in events.items() if "nccl" in one[1]["name"]][:8]
     for (of, index), event in [*list(events.items())[:: 9 if rank is None else 61], *communication]:
         given = {} if of is None else {"rank": of}
-        answered = answer_of_event(root, {**asked, **given, "event_index": index})
+        again = replace(first, given={**asked, **given, "event_index": index, "limit": 100})
+        answered = json.loads(BY_NAME["explain_event"].answer(again).text(again.page))
         assert answered["start_ns"] == event["start_ns"]
         assert answered["duration_ns"] == event["end_ns"] - event["start_ns"]
         for side, end, other in (("before", "target", "source"), ("after", "source", "target")):
@@ -180,7 +183,3 @@ def test_an_event_is_explained_by_the_edges_of_the_graph(
             for row in rows:
                 found = [edge for edge in expected if edge["lag_ns"] == row["lag_ns"] and edge["kind"] == row["kind"]]
                 assert row.get("event_index") in [edge[f"{other}_index"] for edge in found]
-
-
-def answer_of_event(root: Path, asked: dict[str, Any]) -> dict[str, Any]:
-    return answer(root, "explain_event", {**asked, "limit": 100})
