@@ -103,7 +103,7 @@ class Question:
         return found
 
     def graph_of_event(self) -> tuple[HeldTrace, DependencyGraph, EventName]:
-        """Return the graph with the event that is asked for, and its name: in a job with what other ranks did to it.
+        """Return the graph that has the event, and its name: that of the job, with edges between ranks.
 
         Raises:
             HtaGraphError: there is no such rank; or there are too many to hold, and none is named.
