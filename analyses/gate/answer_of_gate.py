@@ -41,9 +41,9 @@ def document_of_ruling(found: ProfileComparison, ruled: Ruling, metric: str, giv
         **_heading(ruled.verdict, None, metric, ruled.limit, found.lengths.control.measure),
         "baseline": _side(found, 0, given.baseline),
         "new": _side(found, 1, given.new),
-        **_numbers(main),
+        **_numbers(main, found.offset),
         "detectable_share": ruled.detectable_share,
-        "exceeding": [_numbers(one) for one in ruled.exceeding],
+        "exceeding": [_numbers(one, found.offset) for one in ruled.exceeding],
         "phases": _phases(found),
         "causes": causes(found, main) if metric in TIMES_OF_PATH else [],
         "classes": _classes(found) if metric in TIMES_OF_PATH else [],
@@ -97,15 +97,15 @@ def _side(found: ProfileComparison, at: int, given: Sequence[str]) -> dict[str, 
     }
 
 
-def _numbers(one: Difference) -> dict[str, Any]:
+def _numbers(one: Difference, offset: int = 0) -> dict[str, Any]:
     noise = one.noise if np.isfinite(one.noise) else None
     return {
         "compared_by": one.basis,
         "phase": one.kind or None,
         "first_step": one.steps[0] if one.steps else None,
         "last_step": one.steps[1] if one.steps else None,
-        "baseline_value": round(one.control),
-        "new_value": round(one.control + one.difference),
+        "baseline_value": round(one.control) - offset,
+        "new_value": round(one.control + one.difference) - offset,
         "difference": round(one.difference),
         "difference_share": one.share,
         "noise": None if noise is None else round(noise),
@@ -123,7 +123,7 @@ def _phases(found: ProfileComparison) -> list[dict[str, Any]]:
         {
             "baseline_steps": kind.counts[0],
             "new_steps": kind.counts[1],
-            **_numbers(difference_of_kind(found.lengths, kind)),
+            **_numbers(difference_of_kind(found.lengths, kind), found.offset),
         }
         for kind in change.kinds
     ]

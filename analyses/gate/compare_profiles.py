@@ -45,6 +45,8 @@ class ProfileComparison:
     lengths: Comparison[JobSide]
     environment: tuple[Fact, ...]
     recordings: tuple[int, int]
+    offset: int = 0
+    """What was added to each value where some are zero, so that shares are of the step."""
 
 
 def compare_profiles(
@@ -65,12 +67,20 @@ def compare_profiles(
     for own in (*control[1:], *test):
         refuse(list(obstacles(control[0].setting, own.setting, allowed)))
     measured = [[_by_metric(own, metric) for own in side] for side in sides]
+    lowest = min(min(own.side.every_length) for side in measured for own in side)
+    offset = 0 if lowest > 0 else max(control[0].side.median_ns, 1)
+    measured = [[_shifted(own, offset) for own in side] for side in measured]
     spreads = [_Pooled.of(side) for side in measured]
     found = _compared(spreads[0].profile, spreads[1].profile)
     found = replace(found, change=found.change.with_noise(_noise_between_runs(spreads)))
     one, other = (spread.profile for spread in spreads)
     around = facts_that_differ(one.facts, other.facts, inputs_of_sides(one.inputs, other.inputs))
-    return ProfileComparison(one, other, found, tuple(around), (len(control), len(test)))
+    return ProfileComparison(one, other, found, tuple(around), (len(control), len(test)), offset)
+
+
+def _shifted(profile: RunProfile, by: int) -> RunProfile:
+    side = profile.side
+    return replace(profile, side=replace(side, every_length=tuple(ns + by for ns in side.every_length)))
 
 
 def _by_metric(profile: RunProfile, metric: str) -> RunProfile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from analyses.arg_types import RANK, share_of_one
@@ -39,7 +40,7 @@ DEFAULT_LIMIT = 0.01
 def _add_gate(parser: argparse.ArgumentParser) -> None:
     """Add the runs, the rule and the outputs."""
     parser.add_argument(
-        "inputs",
+        "runs",
         type=InputTraces,
         nargs="+",
         metavar=("BASELINE", "NEW"),
@@ -57,6 +58,8 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow", action="append", choices=ALLOWED, default=[], help="compare although this differs; can be repeated"
     )
+    # What a damaged file lacks would be a difference.
+    parser.set_defaults(salvage=False)
     heading(parser, READING).add_argument("--rank", type=RANK, metavar="N", help="compare only rank N")
     heading(parser, READING).add_argument(
         "--cpu-window", action="store_true", help="compare the steps' time on the CPU"
@@ -78,12 +81,12 @@ def _run_gate(options: argparse.Namespace) -> None:
         return
     if options.with_hosts:
         raise UsageError("--with-hosts needs --update BASELINE")
-    if len(options.inputs) < 2:
+    if len(options.runs) < 2:
         raise UsageError("expected BASELINE and NEW; --update BASELINE RUN writes a baseline")
     from analyses.gate.answer_of_gate import Inputs, document_of_refusal, refusal_of
     from analyses.messages.gate import verdict_line
 
-    given = Inputs((str(options.inputs[0]),), tuple(map(str, options.inputs[1:])))
+    given = Inputs((str(options.runs[0]),), tuple(map(str, options.runs[1:])))
     try:
         found = _compared(options, given)
     except UsageError:
@@ -104,9 +107,11 @@ def _run_gate(options: argparse.Namespace) -> None:
 
 def _update(options: argparse.Namespace) -> None:
     """Write the recordings of a run as a baseline."""
+    if options.json or options.markdown:
+        raise UsageError("--update writes a baseline and no answer; omit --json and --markdown")
     from analyses.gate.baseline_file import write_baseline
 
-    profiles = [one for item in options.inputs for one in _profiles(item, options)]
+    profiles = [one for item in options.runs for one in _profiles(item, options)]
     write_baseline(options.update, profiles, with_hosts=options.with_hosts)
     if options.update != "-":
         from analyses.messages.gate import written
@@ -119,9 +124,7 @@ def _compared(options: argparse.Namespace, given: Any) -> dict[str, Any]:
     from analyses.gate.answer_of_gate import document_of_ruling
     from analyses.gate.compare_profiles import compare_profiles
 
-    sides = [
-        [one for item in own for one in _profiles(item, options)] for own in (options.inputs[:1], options.inputs[1:])
-    ]
+    sides = [[one for item in own for one in _profiles(item, options)] for own in (options.runs[:1], options.runs[1:])]
     begin_stage("comparing runs")
     found = compare_profiles(sides[0], sides[1], options.metric, options.allow)
     ruled = ruling(found.lengths, options.fail_above, per_kind=options.per_phase)
@@ -137,17 +140,7 @@ def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunPro
     place = resolve_location(item)
     if is_baseline(place):
         return read_baseline(place)
-    ranks = RankInputs(
-        [item],
-        options.rank,
-        jobs=options.jobs,
-        memory=options.memory,
-        all_needed=True,
-        cluster=options.cluster,
-        use_summaries=options.summaries,
-        step_patterns=tuple(options.step_pattern or ()),
-        captures=options.capture,
-    )
+    ranks = replace(RankInputs.of(options, [item]), all_needed=True)
     graph = ranks.job_or_graph(WindowArgs().summary_with_causes(ranks.count_files()))
     begin_stage("comparing steps")
     of_rank = None
