@@ -228,23 +228,23 @@ def sides_of_steps(
     ]
 
 
-def _compared_steps(graphs: tuple[DependencyGraph, DependencyGraph]) -> list[list[StepLength]]:
-    """Return the steps of both runs that are no warm-up: of inference engines those of one phase that both have.
+def _compared_steps(graphs: Sequence[DependencyGraph]) -> list[list[StepLength]]:
+    """Return the steps of runs that are no warm-up: of inference engines those of one phase that all have.
 
-    Where the phase with most time is another one in each run, it is the one of both with most time; none if none is.
+    Where the phase with most time is another one in each run, it is the common one with most time; none if none is.
     """
     every = [step_lengths(graph) for graph in graphs]
     candidates = [[one for one in own if one.is_candidate] for own in every]
     phases = [{one.phase for one in own} for own in candidates]
-    if not all(candidates) or phases[0] & phases[1]:
+    if not all(candidates) or set.intersection(*phases):
         return candidates
     usable = [[one for one in own[1:] if one.launches_work and one.iteration_ns > 0] for own in every]
     time = [Counter[str | None]() for _ in usable]
     for counted, own in zip(time, usable, strict=True):
         for one in own:
             counted[one.phase] += one.iteration_ns
-    common = [phase for phase in time[0] if phase in time[1]]
-    chosen = max(common, key=lambda phase: time[0][phase] + time[1][phase], default="")
+    common = [phase for phase in time[0] if all(phase in of_run for of_run in time)]
+    chosen = max(common, key=lambda phase: sum(of_run[phase] for of_run in time), default="")
     return [[one for one in own if one.phase == chosen] for own in usable]
 
 
