@@ -49,6 +49,7 @@ def all_replayed(graph: DependencyGraph) -> Any:
     return np.concatenate([*replayed_rows(graph).values()])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_every_kernel_gets_its_operator_and_module(tmp_path: Path, kind: str) -> None:
     kernels = program(kind, layers=4)
@@ -120,6 +121,7 @@ def test_a_recording_that_begins_within_a_step_is_counted_back_from_its_end(tmp_
     assert names_around(graph, "module", all_replayed(graph)) == expected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("step", "size", "is_sure"),
     [
@@ -159,6 +161,7 @@ def unknown_ns(document: dict[str, Any]) -> int:
     return sum(row["gpu_self_ns"] for row in rows if row["name"] == "(unknown)")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rank", [0, None])
 @pytest.mark.parametrize("names", [("a.json", "b.json"), ("replay.json", "capture.json")])
 def test_in_a_folder_the_capture_is_no_rank(
@@ -574,7 +577,7 @@ def test_the_real_pairs_equal_their_expected_tables(pair: str) -> None:
     assert {key: ns / 1e3 for key, ns in found.items()} == pytest.approx(sums, rel=0.002, abs=1)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.shared
 @pytest.mark.parametrize("capture", PAIRS)
 @pytest.mark.parametrize("replay", PAIRS)

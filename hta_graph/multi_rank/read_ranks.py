@@ -8,7 +8,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol, Self, cast
+from typing import TYPE_CHECKING, Protocol, Self, cast
 from weakref import finalize
 
 from hta_graph.build import log_clock_faults
@@ -27,7 +27,6 @@ from hta_graph.multi_rank.read_engine import (
     peak_bytes,
     processor_count,
 )
-from hta_graph.multi_rank.summary.summarize import SummaryRequest
 from hta_graph.progress import mute_stages
 from hta_graph.storage.location import Location, expand_file_lists, parallel_map
 from hta_graph.trace.decompress import cached_text
@@ -36,6 +35,9 @@ from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand_inputs
 from hta_graph.trace.read import Say, find_ranks, log_repairs, read_single_file
 from hta_graph.trace.table import Trace
+
+if TYPE_CHECKING:
+    from hta_graph.multi_rank.summary.summarize import SummaryRequest
 
 RequestOf = Callable[[RankFile], RankRequest]
 """What is read of each file."""

@@ -77,11 +77,19 @@ def read_without_log(place: Location, *, salvage: bool) -> Trace:
     return _only_one(place, _read_recordings(place, salvage=salvage)[0], remedy)
 
 
-def _read_recordings(place: Location, *, salvage: bool) -> tuple[list[Trace], str]:
-    """Read the traces of all recordings in a file, of nearly every file one; and how several ranks are numbered."""
+def _read_recordings(
+    place: Location, ranks: Collection[int] | None = None, process: str | None = None, *, salvage: bool
+) -> tuple[list[Trace], str]:
+    """Read the traces of all recordings in a file, of nearly every file one; and how several ranks are numbered.
+
+    Where a reader can leave out ranks it reads only some ``ranks``, or one ``process``, if the file has them.
+    """
     if reader := reader_of(place):
-        recorded = reader.columns(place, salvage=salvage)
-        return [assemble_recorded(place, found) for found in recorded], recorded[0].ranks_by
+        found = [
+            (assemble_recorded(place, recorded), recorded.ranks_by)
+            for recorded in reader.columns(place, ranks, process, salvage=salvage)
+        ]
+        return [trace for trace, _ in found], found[0][1]
     traces = traces_of_bytes(place, read_bytes(place), salvage=salvage)
     linked = [match_launches_by_external_id(match_launches_by_arrows(found)) for found in traces]
     return [end_frames_with_callers(found) for found in linked], ""
@@ -332,7 +340,7 @@ def read_single_file(
     Raises:
         TraceError: the file is broken, or its rank is none of ``ranks``.
     """
-    traces, ranks_by = _read_recordings(path, salvage=salvage)
+    traces, ranks_by = _read_recordings(path, ranks, salvage=salvage)
     if len(traces) == 1:
         files = assign_ranks([FoundFile(path, traces[0].rank)])
     else:
@@ -360,7 +368,7 @@ def read_rank(file: RankFile, *, salvage: bool = False) -> Trace:
     """
     if file.error:
         raise file.error
-    found, _ = _read_recordings(file.path, salvage=salvage)
+    found, _ = _read_recordings(file.path, process=file.process, salvage=salvage)
     own = [trace for trace in found if file.process and trace.settings.get("process") == file.process]
     return replace(_only_one(file.path, own or found, "pass this file alone"), rank=file.rank)
 

@@ -27,11 +27,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, summed_by, take_or
+from hta_graph.arrays import Columns, freeze, stable_order, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, is_end
@@ -195,12 +196,16 @@ def edges_by_rank(graph: DependencyGraph) -> list[Ints]:
 
 def _usual_lags_of_rank(kind: Codes, measured: Ints, binds: Bools) -> Ints:
     usual = np.zeros(len(EdgeKind), np.int64)
+    order = stable_order(kind)
+    first = np.searchsorted(kind[order], np.arange(len(EdgeKind) + 1))
+    lags, is_bound = measured[order], binds[order]
+    every = [lags[begin:end] for begin, end in pairwise(first)]
+    bound = [own[is_bound[begin:end]] for own, (begin, end) in zip(every, pairwise(first), strict=True)]
     for of in EdgeKind:
-        every = kind == of
-        bound = every & binds
-        known = bound if bound.any() else (ROLE[kind] == ROLE[of]) & binds
-        usual_of_role = int(np.median(measured[known])) if known.any() else DEFAULT_LAG_NS
-        usual[of] = usual_of_role if bound.any() else measured[every].min(initial=usual_of_role)
+        alike = [bound[of]] if len(bound[of]) else [bound[other] for other in EdgeKind if ROLE[other] == ROLE[of]]
+        known = np.concatenate(alike)
+        usual_of_role = int(np.median(known)) if len(known) else DEFAULT_LAG_NS
+        usual[of] = usual_of_role if len(bound[of]) else every[of].min(initial=usual_of_role)
     return usual
 
 

@@ -33,6 +33,7 @@ from tests.generate.shared_parts import (
     JOB_PARTS,
     JOB_VERDICT,
     NEAR,
+    OF_ENGINE,
     RANK,
     RANKS,
     STEP,
@@ -128,11 +129,15 @@ def per_step() -> Schema:
         "ranks": list_of(rank_of_file, "For multiple ranks: their files."),
         "diagnostics": DIAGNOSTICS_PART,
         "job_steps": list_of(
-            record({**STEP_LENGTHS, "held_up_by": HELD_UP_BY, "coverage": coverage}, "An iteration of all ranks."),
+            record(
+                {**STEP_LENGTHS, **OF_ENGINE, "held_up_by": HELD_UP_BY, "coverage": coverage},
+                "An iteration of all ranks.",
+                OF_ENGINE,
+            ),
             "For multiple ranks: the iterations of the job.",
         ),
         "steps": list_of(
-            record({**STEP_LENGTHS, "coverage": coverage, "rank": RANK}, "A step of one rank."),
+            record({**STEP_LENGTHS, **OF_ENGINE, "coverage": coverage, "rank": RANK}, "A step of one rank.", OF_ENGINE),
             "Every step of every rank, by number, then rank; empty with many ranks.",
         ),
         "unread": UNREAD,
