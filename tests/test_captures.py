@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from analyses.report.timeline import scene_of
 from hta_graph import DependencyGraph
 from hta_graph.alignment.captured_launches import EDITS, POSITION, QUEUES, UNCHECKED
 from hta_graph.attribution.graph_kernels import calls_with_owners, graph_kernels, row_names
@@ -422,6 +423,15 @@ def test_a_job_names_the_kernels_of_each_rank_by_its_own_capture(
     # A summary has too few rows for a capture to be aligned: nothing is named, and nothing is wrong.
     few = command_json(capsys, "critical-path", tmp_path, "--whole", "--summaries", "always")
     assert not {"operator", "operator_evidence"} & set(few["segments"][0])
+
+
+def test_bars_of_the_timeline_say_operators(tmp_path: Path) -> None:
+    kernels = program("dense", layers=2)
+    graph = named_graph(tmp_path, captured([("c", kernels)]), replayed([("step", [kernels])]))
+    scene = scene_of([hg.critical_path(graph, hg.whole())], 1_000)
+    found = {scene.names[code] for code in scene.bars.name.tolist() if code >= 0}
+    assert "aten::mm (inferred by capture) ▸ gemm_64x128" in found
+    assert "gemm_64x128" not in found
 
 
 def test_the_headline_s_largest_item_has_its_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
