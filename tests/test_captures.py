@@ -423,6 +423,8 @@ def test_a_job_names_the_kernels_of_each_rank_by_its_own_capture(
     # A summary has too few rows for a capture to be aligned: nothing is named, and nothing is wrong.
     few = command_json(capsys, "critical-path", tmp_path, "--whole", "--summaries", "always")
     assert not {"operator", "operator_evidence"} & set(few["segments"][0])
+    _, out, _ = run_command(capsys, "critical-path", tmp_path, "--whole", "--summaries", "always")
+    assert "captures are not used" in " ".join(out.split())
 
 
 def test_bars_of_the_timeline_say_operators(tmp_path: Path) -> None:
