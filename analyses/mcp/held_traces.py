@@ -87,7 +87,7 @@ class HeldTrace:
             return self._graph
         needed = window.summary_with_causes(self.inputs.many_ranks)
         if needed not in self._summary_jobs:
-            self._summary_jobs[needed] = self.inputs.job_or_graph(needed)
+            self._summary_jobs[needed] = self.inputs.job_or_graph(lambda _: needed)
         return self._summary_jobs[needed]
 
     def ranks_with_causes(self, window: WindowArgs) -> dict[int, DependencyGraph]:
