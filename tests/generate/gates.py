@@ -21,7 +21,7 @@ from tests.generate.properties import (
 
 VALUE = "in the unit of the metric"
 DIFFERENCE = {
-    "compared_by": one_of(["medians", "pairs", "means"], "What the difference is one of.", null=True),
+    "compared_by": one_of(["medians", "pairs", "ranks", "means"], "What the difference is one of.", null=True),
     "phase": text("Phase or kind of steps, if the difference is that of one.", null=True),
     "first_step": integer("First step, if not all steps are compared.", null=True),
     "last_step": integer("Last step, if the steps end before the run does.", null=True),
