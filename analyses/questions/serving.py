@@ -18,6 +18,7 @@ from analyses.messages import serving as messages
 from analyses.scope import Scope
 from analyses.tables import Table, table_of
 from hta_graph.arrays import rows_by_value
+from hta_graph.bounds import Bounds
 from hta_graph.colours import BOUND_COLOUR, IDLE_COLOUR
 from hta_graph.paths.engine_gaps import StepGapCause, StepGaps, engine_gaps
 from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
@@ -26,6 +27,7 @@ from hta_graph.paths.windows import main_phase
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+    from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.model import Ints
 
 __all__ = ["TABLES", "answer", "engine_phases", "engine_steps", "figure", "graph_sizes", "step_gaps"]
@@ -163,8 +165,8 @@ def step_gaps(scopes: Sequence[Scope]) -> pd.DataFrame:
 
     Returns:
         rank, scope, phase, place (before the step's first GPU work, or inside), cause, idle_ns, idle_share (of the idle
-        time of all steps), per_step_ns (by step of the phase), name (the annotation, frame, operator or call with most
-        of it); most idle time first.
+        time of all steps), per_step_ns (by step of the phase; before the first step of the recording none is known),
+        name (the annotation, frame, operator or call with most of it); most idle time first.
     """
     return table_of(scopes, _gap_records, GAPS)
 
@@ -176,23 +178,25 @@ def _gap_records(scope: Scope) -> list[dict[str, Any]]:
     # A user's pattern reads phases that no engine names.
     phases = _phases(table)
     phase_of = np.array([phases.index(row.phase) for row in table], np.int64)
-    steps, every = Counter(row.phase for row in rows), int(gaps.length.sum())
+    every = int(gaps.length.sum())
+    steps = Counter((row.phase, True) for row in rows) + Counter((row.phase, False) for row in rows if not row.is_first)
     key = (phase_of[gaps.step] * 2 + gaps.is_inside) * len(StepGapCause) + gaps.cause
     found = [_gap_record(scope, gaps.take(at), table, steps, every) for at in rows_by_value(key).values()]
     return sorted(found, key=lambda record: (-record["idle_ns"], record["phase"], record["cause"]))
 
 
 def _gap_record(
-    scope: Scope, gaps: StepGaps, table: Sequence[EngineStepRow], steps: Counter[str], every_ns: int
+    scope: Scope, gaps: StepGaps, table: Sequence[EngineStepRow], steps: Counter[tuple[str, bool]], every_ns: int
 ) -> dict[str, Any]:
-    phase, idle_ns = table[int(gaps.step[0])].phase, int(gaps.length.sum())
+    phase, idle_ns, is_inside = table[int(gaps.step[0])].phase, int(gaps.length.sum()), bool(gaps.is_inside[0])
     return {
         "phase": phase,
-        "place": "inside" if gaps.is_inside[0] else "before",
+        "place": "inside" if is_inside else "before",
         "cause": StepGapCause(int(gaps.cause[0])).label,
         "idle_ns": idle_ns,
         "idle_share": idle_ns / every_ns if every_ns else None,
-        "per_step_ns": round(idle_ns / steps[phase]),
+        # Before the first step of a recording no end of earlier work is known.
+        "per_step_ns": round(idle_ns / max(steps[phase, is_inside], 1)),
         "name": _most_idle_name(scope, gaps),
     }
 
@@ -283,7 +287,9 @@ def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> lis
     usual = sorted(rows, key=lambda row: row.own_ns)[(len(rows) - 1) // 2]
     where = f" on rank {rank}" if len(idle) > 1 else ""
     said = [messages.headline(f"{_subject(rows)}{where}", usual.own_ns, _idle_of(usual), record["bound_by"], len(rows))]
-    said += _largest_cause(tables["step_gaps"], rank, phase, len(rows), record)
+    graph = next(scope.graph for scope, row in of_phase if row is usual)
+    said += _bound_of_gain(graph, usual, record["bound_by"])
+    said += _largest_cause(tables["step_gaps"], rank, phase, record)
     others = [row for scope, row in steps if scope.rank == rank]
     said += _other_phases(phase, others)
     return ["; ".join(said), *_padding(tables["graph_sizes"], rank)]
@@ -300,7 +306,16 @@ LEAST_IDLE = 0.05
 """Idle time below this share of a phase's time has no cause in the headline."""
 
 
-def _largest_cause(gaps: pd.DataFrame, rank: int, phase: str, steps: int, record: dict[str, Any]) -> list[str]:
+def _bound_of_gain(graph: DependencyGraph, usual: EngineStepRow, bound: str) -> list[str]:
+    """Say what a phase that the GPU bounds gains at most: by faster kernels, or without exposed communication."""
+    if bound == "exposed_communication":
+        return [messages.without_communication(usual.exposed_ns)]
+    start = usual.gpu_end_ns - usual.own_ns
+    computes = Bounds(graph, start, usual.gpu_end_ns, start).computing_ns
+    return [messages.at_double_speed(computes // 2)] if bound == "gpu_compute" and computes else []
+
+
+def _largest_cause(gaps: pd.DataFrame, rank: int, phase: str, record: dict[str, Any]) -> list[str]:
     own = gaps[(gaps["rank"] == rank) & (gaps["phase"] == phase)]
     total = int(own["idle_ns"].sum())
     if not record["time_ns"] or total < LEAST_IDLE * record["time_ns"]:
@@ -309,7 +324,8 @@ def _largest_cause(gaps: pd.DataFrame, rank: int, phase: str, steps: int, record
     cause = str(sums.idxmax())
     names = own[own["cause"] == cause].sort_values("idle_ns", ascending=False)["name"]
     name = names.iloc[0] if pd.notna(names.iloc[0]) else ""
-    return [messages.largest_cause(cause, name, round(int(sums[cause]) / steps), sums[cause] / total)]
+    per_step = int(own[own["cause"] == cause]["per_step_ns"].sum())
+    return [messages.largest_cause(cause, name, per_step, sums[cause] / total)]
 
 
 PHASES_NAMED = 3
@@ -403,7 +419,7 @@ GAP_MEANINGS = {
     "place": column_types.one_of(["before", "inside"], "Before the step's first GPU work, or after that."),
     "cause": column_types.one_of([cause.label for cause in StepGapCause], "Part of the engine that works meanwhile."),
     "idle_share": column_types.share("The same, of the idle time of all steps", null=True),
-    "per_step_ns": column_types.ns("The same, by step of the phase"),
+    "per_step_ns": column_types.ns("The same, by step of the phase (before: without the first of the recording)"),
 }
 SIZE_MEANINGS = {
     **PHASE_MEANINGS,
