@@ -95,6 +95,14 @@ def waits_for_earlier(label: str, waits_ns: int, latency_ns: int) -> str:
     )
 
 
+def waits_for_unrecorded(label: str, waits_ns: int, latency_ns: int) -> str:
+    """Say how much of the first step's latency is GPU work from before the recording."""
+    return (
+        f"{label}: {brief_duration(waits_ns)} of its {brief_duration(latency_ns)} latency waits for GPU work from "
+        "before the recording, which is not counted as its own"
+    )
+
+
 def no_steps(rank: int) -> str:
     """Report a window without steps of an engine."""
     return f"rank {rank}: the window has no steps of an inference engine"

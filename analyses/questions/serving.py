@@ -262,13 +262,20 @@ def _ranks_without_steps(scopes: Sequence[Scope]) -> list[int]:
 
 
 NOTES_ON_WAITS = 3
+ALIKE = 0.05
+"""A first step that waits for less than this share of its latency needs no note."""
 
 
 def _notes_on_waits(scope: Scope) -> list[str]:
     """Name the steps most of whose latency is GPU work of the steps before, those that wait longest first."""
-    late = [row for row in _steps_of(scope) if row.waits_ns > max(MOSTLY * row.latency_ns, 2 * row.own_ns)]
+    rows = _steps_of(scope)
+    late = [row for row in rows if not row.is_first and row.waits_ns > max(MOSTLY * row.latency_ns, 2 * row.own_ns)]
     late = sorted(late, key=lambda row: -row.waits_ns)[:NOTES_ON_WAITS]
-    return [messages.waits_for_earlier(row.label, row.waits_ns, row.latency_ns) for row in late]
+    first = [row for row in rows if row.unrecorded_ns > ALIKE * row.latency_ns]
+    return [
+        *(messages.waits_for_unrecorded(row.label, row.unrecorded_ns, row.latency_ns) for row in first),
+        *(messages.waits_for_earlier(row.label, row.waits_ns, row.latency_ns) for row in late),
+    ]
 
 
 def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> list[str]:

@@ -24,7 +24,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, kind_mask
-from hta_graph.paths.engine_step_table import engine_step_table
+from hta_graph.paths.engine_step_table import LAUNCH_NS, engine_step_table
 from hta_graph.paths.intervals import Intervals, union
 
 
@@ -101,8 +101,6 @@ WAITS = re.compile(
 
 NAMED_KINDS = (EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
 NESTED_KINDS = (*NAMED_KINDS, EventKind.CPU_OP, EventKind.RUNTIME)
-LAUNCH_NS = 50_000
-"""So long after its call has returned a launch may still be under way, as a launch edge may explain on a path."""
 MOST_STEPS_AROUND = 3
 """A row that is open over more steps, or over all, is a thread's loop, and no work for one step."""
 
