@@ -26,6 +26,7 @@ from analyses.diff.sides import (
 )
 from analyses.window_report import delaying_rank
 from hta_graph.arrays import summed_by, take_or
+from hta_graph.attribution.graph_kernels import CaptureSource
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict, job_verdict, wait_causes
@@ -146,10 +147,11 @@ STEPS_LISTED = 24
 class JobSide(Lengths):
     """What is kept of a job's windows when its ranks are released: all lengths (ns), and rows of the listed ones.
 
-    ``files`` are those of its ranks by number, ``hosts`` those of the ranks that record it; ``world_size`` is the
-    number of ranks, given or not. ``missing`` are the ranks that lack a window. ``steps`` are records of all steps
-    where these are compared, ``step_numbers`` the steps of the lengths and ``path_numbers`` those of the rows;
-    ``phases`` are what an inference engine does in them; ``verdict`` says which rank delays the job.
+    ``files`` are those of its ranks by number, ``captures`` the recordings that name the kernels of their graphs,
+    ``hosts`` those of the ranks that record it; ``world_size`` is the number of ranks, given or not. ``missing`` are
+    the ranks that lack a window. ``steps`` are records of all steps where these are compared, ``step_numbers`` the
+    steps of the lengths and ``path_numbers`` those of the rows; ``phases`` are what an inference engine does in them;
+    ``verdict`` says which rank delays the job.
     """
 
     files: Mapping[int, Location]
@@ -170,6 +172,7 @@ class JobSide(Lengths):
     around: Neighbors = field(default_factory=Neighbors)
     annotations_on_path: frozenset[str] = frozenset()
     phases: frozenset[str] = frozenset()
+    captures: Mapping[int, Sequence[Location]] = field(default_factory=dict)
 
     def since(self, place: int) -> Self:
         """Return the windows from a place on."""
@@ -314,6 +317,11 @@ def _side(
     sizes = [part.graph.trace.world_size for part in job.rank_graphs]
     return JobSide(
         files={part.rank: job.graph(part.rank).path for part in job.rank_graphs},
+        captures={
+            part.rank: source.paths
+            for part in job.rank_graphs
+            if (source := job.graph(part.rank).attached(CaptureSource))
+        },
         hosts={rank: host for rank, host in hosts.items() if host},
         world_size=next((size for size in sizes if size is not None), None),
         measure=measure,

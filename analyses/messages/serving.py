@@ -120,6 +120,20 @@ def longest(step: str, length_ns: int, share: float) -> str:
     return f"{step} alone takes {brief_duration(length_ns)} ({brief_share(share)} of their time)"
 
 
+def at_double_speed(saved_ns: int) -> str:
+    """Say what faster kernels save at most.
+
+    >>> at_double_speed(5_340_000), without_communication(1_200_000)
+    ('GPU compute at 2x speed saves at most 5.34 ms per step', 'without it a step is at most 1.20 ms shorter')
+    """
+    return f"GPU compute at 2x speed saves at most {brief_duration(saved_ns)} per step"
+
+
+def without_communication(exposed_ns: int) -> str:
+    """Say what a step gains at most without exposed communication."""
+    return f"without it a step is at most {brief_duration(exposed_ns)} shorter"
+
+
 def padding(padded: int, share: float) -> str:
     """Say how much of the requests of replayed graphs is padding.
 
@@ -161,6 +175,14 @@ def no_gpu_work(ranks: Sequence[int]) -> str:
     """
     who = f"rank {ranks[0]} has" if len(ranks) == 1 else f"{len(ranks):,} ranks have"
     return f'{who} no GPU work: "GPU work" is operators of the steps on the CPU, and "idle" is time outside them'
+
+
+def waits_for_unrecorded(label: str, waits_ns: int, latency_ns: int) -> str:
+    """Say how much of the first step's latency is GPU work from before the recording."""
+    return (
+        f"{label}: {brief_duration(waits_ns)} of its {brief_duration(latency_ns)} latency waits for GPU work from "
+        "before the recording, which is not counted as its own"
+    )
 
 
 def no_steps(rank: int) -> str:

@@ -18,6 +18,7 @@ from analyses.messages import serving as messages
 from analyses.scope import Scope
 from analyses.tables import Table, table_of
 from hta_graph.arrays import rows_by_value
+from hta_graph.bounds import Bounds
 from hta_graph.colours import BOUND_COLOUR, IDLE_COLOUR
 from hta_graph.model import EventKind
 from hta_graph.paths.engine_gaps import StepGapCause, StepGaps, engine_gaps
@@ -29,6 +30,7 @@ from hta_graph.trace.engine_steps import read_step_name
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+    from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.model import Ints
 
 __all__ = ["TABLES", "answer", "engine_phases", "engine_steps", "figure", "graph_sizes", "step_gaps"]
@@ -183,8 +185,8 @@ def step_gaps(scopes: Sequence[Scope]) -> pd.DataFrame:
 
     Returns:
         rank, scope, phase, place (before the step's first GPU work, or inside), cause, idle_ns, idle_share (of the idle
-        time of all steps), per_step_ns (by step of the phase), name (the annotation, frame, operator or call with most
-        of it); most idle time first.
+        time of all steps), per_step_ns (by step of the phase; before the first step of the recording none is known),
+        name (the annotation, frame, operator or call with most of it); most idle time first.
     """
     return table_of(scopes, _gap_records, GAPS)
 
@@ -196,23 +198,25 @@ def _gap_records(scope: Scope) -> list[dict[str, Any]]:
     # A user's pattern reads phases that no engine names.
     phases = _phases(table)
     phase_of = np.array([phases.index(row.phase) for row in table], np.int64)
-    steps, every = Counter(row.phase for row in rows), int(gaps.length.sum())
+    every = int(gaps.length.sum())
+    steps = Counter((row.phase, True) for row in rows) + Counter((row.phase, False) for row in rows if not row.is_first)
     key = (phase_of[gaps.step] * 2 + gaps.is_inside) * len(StepGapCause) + gaps.cause
     found = [_gap_record(scope, gaps.take(at), table, steps, every) for at in rows_by_value(key).values()]
     return sorted(found, key=lambda record: (-record["idle_ns"], record["phase"], record["cause"]))
 
 
 def _gap_record(
-    scope: Scope, gaps: StepGaps, table: Sequence[EngineStepRow], steps: Counter[str], every_ns: int
+    scope: Scope, gaps: StepGaps, table: Sequence[EngineStepRow], steps: Counter[tuple[str, bool]], every_ns: int
 ) -> dict[str, Any]:
-    phase, idle_ns = table[int(gaps.step[0])].phase, int(gaps.length.sum())
+    phase, idle_ns, is_inside = table[int(gaps.step[0])].phase, int(gaps.length.sum()), bool(gaps.is_inside[0])
     return {
         "phase": phase,
-        "place": "inside" if gaps.is_inside[0] else "before",
+        "place": "inside" if is_inside else "before",
         "cause": StepGapCause(int(gaps.cause[0])).label,
         "idle_ns": idle_ns,
         "idle_share": idle_ns / every_ns if every_ns else None,
-        "per_step_ns": round(idle_ns / steps[phase]),
+        # Before the first step of a recording no end of earlier work is known.
+        "per_step_ns": round(idle_ns / max(steps[phase, is_inside], 1)),
         "name": _most_idle_name(scope, gaps),
     }
 
@@ -309,13 +313,20 @@ def _notes_on_launches(scope: Scope) -> list[str]:
 
 
 NOTES_ON_WAITS = 3
+ALIKE = 0.05
+"""A first step that waits for less than this share of its latency needs no note."""
 
 
 def _notes_on_waits(scope: Scope) -> list[str]:
     """Name the steps most of whose latency is GPU work of the steps before, those that wait longest first."""
-    late = [row for row in _steps_of(scope) if row.waits_ns > max(MOSTLY * row.latency_ns, 2 * row.own_ns)]
+    rows = _steps_of(scope)
+    late = [row for row in rows if not row.is_first and row.waits_ns > max(MOSTLY * row.latency_ns, 2 * row.own_ns)]
     late = sorted(late, key=lambda row: -row.waits_ns)[:NOTES_ON_WAITS]
-    return [messages.waits_for_earlier(row.label, row.waits_ns, row.latency_ns) for row in late]
+    first = [row for row in rows if row.unrecorded_ns > ALIKE * row.latency_ns]
+    return [
+        *(messages.waits_for_unrecorded(row.label, row.unrecorded_ns, row.latency_ns) for row in first),
+        *(messages.waits_for_earlier(row.label, row.waits_ns, row.latency_ns) for row in late),
+    ]
 
 
 def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> list[str]:
@@ -343,6 +354,8 @@ def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> lis
     where = f" on rank {rank}" if len(idle) > 1 else ""
     subject, bound, on_cpu = f"{_subject(rows)}{where}", record["bound_by"], rows[0].is_on_cpu
     said = [messages.headline(subject, usual.own_ns, _idle_of(usual), bound, len(rows), on_cpu=on_cpu)]
+    graph = next(scope.graph for scope, row in of_phase if row is usual)
+    said += [] if on_cpu else _bound_of_gain(graph, usual, bound)
     said += _longest(rows)
     others = [row for scope, row in steps if scope.rank == rank]
     own = gaps[gaps["rank"] == rank]
@@ -385,6 +398,15 @@ def _longest(rows: Sequence[EngineStepRow]) -> list[str]:
 
 LEAST_IDLE = 0.05
 """Idle time below this share of a phase's time has no cause in the headline."""
+
+
+def _bound_of_gain(graph: DependencyGraph, usual: EngineStepRow, bound: str) -> list[str]:
+    """Say what a phase that the GPU bounds gains at most: by faster kernels, or without exposed communication."""
+    if bound == "exposed_communication":
+        return [messages.without_communication(usual.exposed_ns)]
+    start = usual.gpu_end_ns - usual.own_ns
+    computes = Bounds(graph, start, usual.gpu_end_ns, start).computing_ns
+    return [messages.at_double_speed(computes // 2)] if bound == "gpu_compute" and computes else []
 
 
 def _largest_cause(gaps: pd.DataFrame, rows: Sequence[EngineStepRow], by_step: Counter[tuple[str, int]]) -> list[str]:
@@ -512,7 +534,7 @@ GAP_MEANINGS = {
     "place": column_types.one_of(["before", "inside"], "Before the step's first GPU work, or after that."),
     "cause": column_types.one_of([cause.label for cause in StepGapCause], "Part of the engine that works meanwhile."),
     "idle_share": column_types.share("The same, of the idle time of all steps", null=True),
-    "per_step_ns": column_types.ns("The same, by step of the phase"),
+    "per_step_ns": column_types.ns("The same, by step of the phase (before: without the first of the recording)"),
 }
 SIZE_MEANINGS = {
     **PHASE_MEANINGS,

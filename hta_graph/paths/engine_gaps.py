@@ -25,7 +25,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, kind_mask
-from hta_graph.paths.engine_step_table import engine_step_table, working_rows
+from hta_graph.paths.engine_step_table import LAUNCH_NS, engine_step_table, working_rows
 from hta_graph.paths.intervals import Intervals, union
 
 
@@ -109,8 +109,6 @@ WAITS = re.compile(
 
 NAMED_KINDS = (EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
 NESTED_KINDS = (*NAMED_KINDS, EventKind.CPU_OP, EventKind.RUNTIME)
-LAUNCH_NS = 50_000
-"""So long after its call has returned a launch may still be under way, as a launch edge may explain on a path."""
 RELEASED_SHARE = 0.1
 """A part of an engine that waits continues when another thread's work ends: at most this share of it follows."""
 FEWEST_WAITS = 3

@@ -144,8 +144,9 @@ def _lowest_common_rank(sides: Sequence[RankInputs], runs: Sequence[Run]) -> lis
     read: dict[Location, DependencyGraph] = {}
     for side, run in zip(sides, runs, strict=True):
         if isinstance(run, JobSide):
-            file = run.files.get(-1 if wanted is None else wanted, run.files[min(run.files)])
-            found.append(read.get(file) or read.setdefault(file, side.graph_of(file)))
+            rank = min(run.files) if wanted is None or wanted not in run.files else wanted
+            file = run.files[rank]
+            found.append(read.get(file) or read.setdefault(file, side.graph_of(file, run.captures.get(rank, ()))))
         else:
             found.append(run)
     return found
