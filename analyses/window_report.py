@@ -32,6 +32,7 @@ from hta_graph.paths.step_table import StepRow, kinds_of_unlike_length, notable_
 from hta_graph.paths.windows import Window, step_lengths
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_names
+from hta_graph.trace.engine_steps import BY_GRAPH_LAUNCH
 
 if TYPE_CHECKING:
     from hta_graph.multi_rank.job_verdict import JobVerdict
@@ -88,12 +89,13 @@ def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
         # The recording may be longer on both sides: events without work before it, polls behind it.
         return [messages.part_of_trace(label, length, is_whole=window.label == "whole trace", has_gpu=has_gpu)]
     is_first = is_first_step(window, graph)
-    if window.step is not None and window.form == "gpu" and (len(graph.rank_graphs) > 1 or is_first):
+    if window.step is not None and window.form == "gpu" and (len(graph.rank_graphs) > 1 or (is_first and has_gpu)):
         if is_first and _engine_row(window, graph) is not None and len(graph.rank_graphs) == 1:
             return [engine_messages.first_iteration(label, length)]
         return [messages.job_iteration(label, length, is_first=is_first)]
     if not has_gpu:
-        return [f"{label}: {on_cpu}; {messages.NO_GPU}"]
+        follows = [messages.iteration(window.gpu_ns)] if window.form == "gpu" and not is_first else []
+        return [f"{label}: {'; '.join([*follows, on_cpu, messages.NO_GPU])}"]
     latency = messages.latency(length)
     iteration = messages.NO_ITERATION if is_first else messages.iteration(window.gpu_ns)
     if window.step is None:
@@ -166,7 +168,7 @@ def _engine_lengths(row: EngineStepRow, window: Window, graph: DependencyGraph) 
     named = [engine_messages.median(length)] if is_median else messages.lengths(None, length, None, None)
     if not is_job:
         before_first = max(row.idle_before_ns - row.before_recording_ns, 0)
-        named.append(engine_messages.idle(before_first, row.idle_ns - before_first, length))
+        named.append(engine_messages.idle(before_first, row.idle_ns - before_first, length, on_cpu=row.is_on_cpu))
     if (before_ns := row.unrecorded_ns) and not is_job:
         named.append(engine_messages.before_recording(before_ns))
     rows = engine_rows(graph)
@@ -233,9 +235,13 @@ def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRo
         return [messages.no_steps(*_suggested_annotation(graph))]
     dropped = graph.trace.calls_without_work
     notes = [engine_messages.dropped_calls(dropped)] if dropped else []
+    row = _engine_row(window, graph)
+    if row is not None and row.engine.engine == BY_GRAPH_LAUNCH:
+        of_one = engine_messages.ONE_GRAPH_LAUNCH if len(found) == 1 else engine_messages.BY_GRAPH_LAUNCH
+        notes = [of_one, *notes]
     if len(found) == 1:
         return [messages.only_step(window.label), *notes]
-    if (row := _engine_row(window, graph)) is not None:
+    if row is not None:
         alike = _of_phase(row, graph)
         return [
             engine_messages.chosen(window.label, len(alike), row.phase, len(found)),
@@ -390,12 +396,12 @@ def engine_record(step: _EngineSizes | None) -> dict[str, Any]:
 
 def delaying_rank(path: CriticalPath) -> int | None:
     """Return the rank that delays a step of a job, given by its path, if one does."""
+    job, number = path.graph, path.window.step
+    if number is None or not isinstance(job, JobGraph):
+        return None
     from hta_graph.multi_rank.job_verdict import delays_by_step, knows_causes  # late: one rank does without it
 
-    job, number = path.graph, path.window.step
-    if number is None or not isinstance(job, JobGraph) or not knows_causes(job):
-        return None
-    return delays_by_step(job).leading_rank(number)
+    return delays_by_step(job).leading_rank(number) if knows_causes(job) else None
 
 
 def delay_in_step(path: CriticalPath, verdict: JobVerdict) -> int | None:

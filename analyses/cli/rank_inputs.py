@@ -155,15 +155,15 @@ class RankInputs:
         if repaired > ERRORS_LISTED:
             line.say(f"… and {repaired - ERRORS_LISTED:,} more traces were repaired; run info to list them")
 
-    def job_or_graph(self, few: SummaryRequest | None = None) -> DependencyGraph:
+    def job_or_graph(self, few: Callable[[int], SummaryRequest] | None = None) -> DependencyGraph:
         """Join the ranks of several files to the job's graph; for one file or ``--rank``, return that rank's graph.
 
-        ``few`` is what summaries of many ranks must answer; without it every rank is held in full.
+        ``few`` maps the number of many ranks to what summaries must answer; without it every rank is held in full.
         """
         if self.rank is not None:
             return self.one_graph()
         if few is not None and self.many_ranks:
-            return self._job_of_summaries(few)
+            return self._job_of_summaries(few(self.many_ranks))
         is_one_file = self.count_files() == 1
         # Nearly every single file is one rank: communications of merged ones are read when they are joined.
         graphs = list(self.graphs_of_one_file() if is_one_file else self.all_ranks(communications=True).values())
@@ -180,9 +180,11 @@ class RankInputs:
         """The number of ranks that are held as summaries; 0 where they are held in full."""
         if self.rank is not None or self.use_summaries == "never":
             return 0
-        from hta_graph.multi_rank.summary_job import MANY_RANKS
-
         count = self.count_files()
+        if count < 2:
+            return 0
+        from hta_graph.multi_rank.summary_job import MANY_RANKS  # late: one rank needs nothing of jobs
+
         is_asked = self.use_summaries == "always" or self.cache is not None
         return count if count > (1 if is_asked else MANY_RANKS) else 0
 

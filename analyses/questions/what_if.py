@@ -18,6 +18,7 @@ from analyses.display.dataframe_text import more_ranks
 from analyses.display.labels import class_meanings, short_labels
 from analyses.display.sentence_format import brief_duration
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
+from analyses.graph_names import naming_notes_of_rows
 from analyses.messages import what_if as messages
 from analyses.messages.window import NOT_RECORDED, whose
 from analyses.window_report import (
@@ -46,11 +47,18 @@ from hta_graph.text.sanitize import encodable_path
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.changes import Change, remove, scale
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
-from hta_graph.what_if.opportunities import MIN_SHARE, Opportunity, opportunity_rows, without_duplicates
+from hta_graph.what_if.opportunities import (
+    MIN_SHARE,
+    Opportunity,
+    operator_evidence,
+    opportunity_rows,
+    without_duplicates,
+)
 from hta_graph.what_if.predict import JobPrediction, RankPathTotals, WindowReplay, summary_replay
 from hta_graph.what_if.reliability import Reliability, reliability, reliability_after, with_missing_rows
 from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS, scenario
+from hta_graph.what_if.selectors import Selector, selected_parts
 from hta_graph.what_if.sensitivity import TOLERANCE_NS, Curve, next_on_path, sensitivity
 from hta_graph.what_if.slack import NearCritical, near_critical
 from hta_graph.what_if.step_predictions import StepPredictions, step_predictions
@@ -347,9 +355,9 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         "inferred_share": replayed.inferred_share,
         "reliable": found.reliability.reason is None,
         "reason": found.reliability.reason,
-        "changes": [one.as_record() for one in found.asked],
+        "changes": [{**one.as_record(), **_evidence_record(found, one)} for one in found.asked],
         "next": found.next,
-        "opportunities": [vars(one) for one in found.opportunities_within_rows],
+        "opportunities": [_opportunity_record(one) for one in found.opportunities_within_rows],
         "scenarios": [{**one.as_record(), "saved_ns": saved.ns} for one, saved in found.scenarios_within_rows],
         "path_before": _path_record(replayed.path_before, graph),
         "path_after": _path_record(replayed.path_after, graph),
@@ -357,6 +365,21 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         **({"near": slack_record(found.near)} if found.near else {}),
         "diagnostics": graph.diagnostics_record,
     }
+
+
+def _opportunity_record(one: Opportunity) -> dict[str, Any]:
+    """Return an opportunity as JSON lists it; only of kernels of graph replays it says how its name is known."""
+    return {key: value for key, value in vars(one).items() if key != "operator_evidence" or value is not None}
+
+
+def _evidence_record(found: WhatIf, one: NamedChange) -> dict[str, str]:
+    """Say how it is known which kernels of graph replays a change is about; nothing where it is about none."""
+    what = one.record.get("what")
+    if what is None or not isinstance(found.replayed, Replayed):
+        return {}
+    base, selector = found.replayed.draft.base, Selector.of(what)
+    evidence = operator_evidence(base, selector.kind, selected_parts(base, selector))
+    return {"operator_evidence": evidence} if evidence else {}
 
 
 def _latency_record(latency: Replayed) -> dict[str, int]:
@@ -415,7 +438,7 @@ def what_if_lines(found: WhatIf) -> list[Line]:
     """Render the answer: the conclusion, the window, what it assumes, then tables."""
     body = _change_lines(found) if found.asked else _opportunity_lines(found)
     return [
-        *_headline(found),
+        *what_if_headline(found),
         *(f"{remark}." for remark in found.replayed.remarks),
         "",
         *_window_lines(found),
@@ -429,7 +452,8 @@ def what_if_lines(found: WhatIf) -> list[Line]:
 # -- headlines --------------------------------------------------------------------------------------------------------
 
 
-def _headline(found: WhatIf) -> list[str]:
+def what_if_headline(found: WhatIf) -> list[str]:
+    """Say what changes gain, or which would gain most."""
     replayed = found.replayed
     if not found.asked:
         return _largest_savings(found)
@@ -689,7 +713,15 @@ def _assumption_lines(found: WhatIf) -> list[Line]:
         replayed.earlier_share, replayed.frozen_share, replayed.inferred_share,
         is_step=replayed.window.step is not None,
     )  # fmt: skip
-    return [*changed, rests, *_new_silence(found)]
+    return [*changed, rests, *_naming_lines(found), *_new_silence(found)]
+
+
+def _naming_lines(found: WhatIf) -> list[str]:
+    """Say which kernels of graph replays have operators and modules by capture or annotation."""
+    if not isinstance(found.replayed, Replayed):
+        return []
+    base = found.replayed.draft.base
+    return naming_notes_of_rows(found.graph, base.parts.owner, base.window.label)
 
 
 def _new_silence(found: WhatIf) -> list[str]:

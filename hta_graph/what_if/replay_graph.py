@@ -27,11 +27,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, summed_by, take_or
+from hta_graph.arrays import Columns, freeze, stable_order, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, is_end
@@ -45,9 +46,6 @@ from hta_graph.what_if.longest_paths import LongestPaths
 
 DEFAULT_LAG_NS = 10_000
 """Where no lag of a kind ever bound anything: launches, streams and returns take 1 to 10 µs on healthy machines."""
-
-LEAST_USUAL_LAG_NS = 1_000
-"""AMD's profiler starts the next kernel 1 ns after the one before: no lag is many times longer than that."""
 
 BINDING_ROUNDS = 2
 """How often what bound work is judged by usual lags, and these by what bound it; a third time changes hardly any."""
@@ -82,6 +80,11 @@ class EdgeWeights:
     binds: Bools
 
 
+LEAST_USUAL_NS = 500
+"""Lags are not compared with shorter ones: AMD's profiler notes work back to back without a gap, so that each would be
+many times the usual lag (NVIDIA's usual ones are 0.8 µs and more)."""
+
+
 @memoized
 def edge_weights(graph: DependencyGraph) -> EdgeWeights:
     """Weigh the edges of a graph; with these weights every point falls on its recorded time."""
@@ -90,14 +93,13 @@ def edge_weights(graph: DependencyGraph) -> EdgeWeights:
     rank = graph.rank_index_of(event_of(edges.target))
     bound_by = _bound_without_locks(graph, binding_edges(graph)[edges.target])
     binds = bound_by == np.arange(len(edges))
-    explained = _explained_part(graph, measured)
-    usual = _usual_lags(graph, explained, binds)[rank, edges.kind]
+    usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
     lags = _lags_of_causes(graph, measured)
     for _ in range(BINDING_ROUNDS):
-        bound_by = _likeliest_causes(graph, lags, usual, measured <= explained, bound_by)
+        bound_by = _likeliest_causes(graph, lags / np.maximum(usual, LEAST_USUAL_NS), bound_by)
         bound_by = _bound_by_messages_under_way(graph, usual, bound_by)
         binds = bound_by == np.arange(len(edges))
-        usual = _usual_lags(graph, explained, binds)[rank, edges.kind]
+        usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
     called = _call_durations(graph)
     least = np.where(np.isin(role, SAME_LANE_ROLES), measured[bound_by], np.maximum(usual, called))
     weight = np.where(binds, measured, np.minimum(measured, least))
@@ -128,20 +130,18 @@ def _lags_of_causes(graph: DependencyGraph, measured: Ints) -> Ints:
     return np.where(overlaps, before_end, measured)
 
 
-def _likeliest_causes(graph: DependencyGraph, lags: Ints, usual: Ints, is_explained: Bools, bound_by: Ids) -> Ids:
+def _likeliest_causes(graph: DependencyGraph, times_usual: Floats, bound_by: Ids) -> Ids:
     """Let work on streams have been bound by what is likeliest: the cause whose lag is the least times its usual one.
 
-    The cause that came last need not be it: a launch takes longer to reach the GPU than a stream to go on. A lag that
-    only something unrecorded explains is less likely than one that is explained.
+    The cause that came last need not be it: a launch takes longer to reach the GPU than a stream to go on.
 
     launch      |~~~~~~~ 6 µs, as usual ~~~~~~~▶[work    this one, and not
     stream      ....=======]~ 4 µs, usually 1 ~▶[work    the one that came last
     """
     edges = graph.edge_table
     rows = np.flatnonzero(np.isin(ROLE[edges.kind], (EdgeRole.LAUNCH, EdgeRole.STREAM)))
-    times_usual = lags[rows] / np.maximum(usual[rows], LEAST_USUAL_LAG_NS)
     # The later of equals wins, so what bound it before comes last.
-    order = rows[np.lexsort((bound_by[rows] == rows, -times_usual, is_explained[rows], edges.target[rows]))]
+    order = rows[np.lexsort((bound_by[rows] == rows, -times_usual[rows], edges.target[rows]))]
     likeliest = np.full(len(graph.timeline.times), -1, np.int32)
     likeliest[edges.target[order]] = order
     found = likeliest[edges.target]
@@ -165,35 +165,23 @@ def _bound_by_messages_under_way(graph: DependencyGraph, usual: Ints, bound_by: 
     return np.where(found >= 0, found, bound_by).astype(np.int32)
 
 
-def _explained_part(graph: DependencyGraph, measured: Ints) -> Ints:
-    """Return how much of each lag of launches and streams is explained: also what a call takes, and all of other lags.
-
-    Work that was enqueued before the recording holds the first launches for many milliseconds. In a recording of one
-    step in which the GPU is never idle no other launch binds, and those lags are no usual ones.
-    """
-    edges, events = graph.edge_table, graph.event_table
-    role = ROLE[edges.kind]
-    rows = np.flatnonzero(np.isin(role, (EdgeRole.LAUNCH, EdgeRole.STREAM)))
-    rank = graph.rank_index_of(event_of(edges.target[rows]))
-    most = explained_lags(graph)[rank, edges.kind[rows]]
-    call = event_of(edges.source[rows])
-    most += np.where(role[rows] == EdgeRole.LAUNCH, events.end[call] - events.start[call], 0)
-    found = measured.copy()
-    found[rows] = np.minimum(measured[rows], most)
-    return found
+COMPARED_KINDS = np.isin(ROLE[list(EdgeKind)], (EdgeRole.LAUNCH, EdgeRole.STREAM))
 
 
 def _usual_lags(graph: DependencyGraph, measured: Ints, binds: Bools) -> Ints:
     """Return per rank and edge kind the median (ns) of the lags that bound something, whatever they are on others.
 
     A kind that never bound anything has no usual lag: its least one counts, and no more than is usual for other kinds
-    of its role (10 µs where these bound nothing either).
+    of its role (10 µs where these bound nothing either). Of launches and streams none is longer than what counts as
+    explained: where few bound something, that may be work from before the recording which they waited for.
     """
     # One more for rank -1: only what leads to a rendezvous is of no rank, and that weighs nothing.
     usual = np.zeros((len(graph.rank_graphs) + 1, len(EdgeKind)), np.int64)
     for part, rows in zip(graph.rank_graphs, edges_by_rank(graph), strict=True):
         own = rows[measured[rows] >= 0]
         usual[part.index] = _usual_lags_of_rank(graph.edge_table.kind[own], measured[own], binds[own])
+    most = np.where(COMPARED_KINDS, explained_lags(graph), np.iinfo(np.int64).max)
+    usual[:-1] = np.minimum(usual[:-1], most)
     return usual
 
 
@@ -208,12 +196,16 @@ def edges_by_rank(graph: DependencyGraph) -> list[Ints]:
 
 def _usual_lags_of_rank(kind: Codes, measured: Ints, binds: Bools) -> Ints:
     usual = np.zeros(len(EdgeKind), np.int64)
+    order = stable_order(kind)
+    first = np.searchsorted(kind[order], np.arange(len(EdgeKind) + 1))
+    lags, is_bound = measured[order], binds[order]
+    every = [lags[begin:end] for begin, end in pairwise(first)]
+    bound = [own[is_bound[begin:end]] for own, (begin, end) in zip(every, pairwise(first), strict=True)]
     for of in EdgeKind:
-        every = kind == of
-        bound = every & binds
-        known = bound if bound.any() else (ROLE[kind] == ROLE[of]) & binds
-        usual_of_role = int(np.median(measured[known])) if known.any() else DEFAULT_LAG_NS
-        usual[of] = usual_of_role if bound.any() else measured[every].min(initial=usual_of_role)
+        alike = [bound[of]] if len(bound[of]) else [bound[other] for other in EdgeKind if ROLE[other] == ROLE[of]]
+        known = np.concatenate(alike)
+        usual_of_role = int(np.median(known)) if len(known) else DEFAULT_LAG_NS
+        usual[of] = usual_of_role if len(bound[of]) else every[of].min(initial=usual_of_role)
     return usual
 
 

@@ -133,6 +133,7 @@ def random_engine(seed: int, style: str, ahead: int) -> Engine:
     return engine
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ahead", [0, 1])
 @pytest.mark.parametrize("style", ["vllm", "sglang", "nested"])
 @pytest.mark.parametrize("seed", range(4))

@@ -87,6 +87,7 @@ def test_injected_causes_are_named_first(tmp_path: Path, first: int, count: int)
     assert np.mean(named) >= 0.95  # of the 303 servers all
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("engine", "cause"), list(product(ENGINES, CAUSES)))
 def test_the_headline_names_phase_and_cause(tmp_path: Path, engine: str, cause: InjectedCause) -> None:
     fault = ServingFault(cause, 3_000_000)
@@ -206,7 +207,7 @@ def test_without_steps_the_answer_says_how_to_name_them(tmp_path: Path) -> None:
     ("computes_us", "bound", "saves"),
     [
         (880, "GPU compute", "GPU compute at 2x speed saves at most 440.0 µs per step"),
-        (180, "exposed communication", "without it a step is at most 810.0 µs shorter"),
+        (180, "exposed communication", "without exposed communication a step is at most 810.0 µs shorter"),
     ],
 )
 def test_what_bounds_a_phase_says_what_it_saves_at_most(
