@@ -207,7 +207,7 @@ def test_without_steps_the_answer_says_how_to_name_them(tmp_path: Path) -> None:
     ("computes_us", "bound", "saves"),
     [
         (880, "GPU compute", "GPU compute at 2x speed saves at most 440.0 µs per step"),
-        (180, "exposed communication", "without it a step is at most 810.0 µs shorter"),
+        (180, "exposed communication", "without exposed communication a step is at most 810.0 µs shorter"),
     ],
 )
 def test_what_bounds_a_phase_says_what_it_saves_at_most(
