@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from analyses.report.timeline import scene_of
 from hta_graph import DependencyGraph
 from hta_graph.alignment.captured_launches import EDITS, POSITION, QUEUES, UNCHECKED
 from hta_graph.attribution.graph_kernels import calls_with_owners, graph_kernels, row_names
@@ -408,6 +409,7 @@ def test_pictures_and_overlays_say_operators_and_how_they_are_known(
     assert "▸" not in (tmp_path / "q.dot").read_text()
 
 
+@pytest.mark.slow
 def test_a_job_names_the_kernels_of_each_rank_by_its_own_capture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -426,6 +428,17 @@ def test_a_job_names_the_kernels_of_each_rank_by_its_own_capture(
     # A summary has too few rows for a capture to be aligned: nothing is named, and nothing is wrong.
     few = command_json(capsys, "critical-path", tmp_path, "--whole", "--summaries", "always")
     assert not {"operator", "operator_evidence"} & set(few["segments"][0])
+    _, out, _ = run_command(capsys, "critical-path", tmp_path, "--whole", "--summaries", "always")
+    assert "captures are not used" in " ".join(out.split())
+
+
+def test_bars_of_the_timeline_say_operators(tmp_path: Path) -> None:
+    kernels = program("dense", layers=2)
+    graph = named_graph(tmp_path, captured([("c", kernels)]), replayed([("step", [kernels])]))
+    scene = scene_of([hg.critical_path(graph, hg.whole())], 1_000)
+    found = {scene.names[code] for code in scene.bars.name.tolist() if code >= 0}
+    assert "aten::mm (inferred by capture) ▸ gemm_64x128" in found
+    assert "gemm_64x128" not in found
 
 
 def test_the_headline_s_largest_item_has_its_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -452,6 +465,7 @@ def write_nodes(folder: Path, *, zero: bool = False) -> list[Kernel]:
     return kernels
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("place", ["named", "beside", "above", "in the folder"])
 def test_a_file_of_annotations_names_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str) -> None:
     (tmp_path / "traces").mkdir()
@@ -488,6 +502,35 @@ def test_odd_annotations_name_nothing(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "kernel_annotations_rank0_1.json").write_text(text)
     found = command_json(capsys, "attribution", tmp_path / "traces", "--by", "module")["tables"]["gpu_time_by_module"]
     assert [row["name"] for row in found] == ["(unknown)"]
+
+
+@pytest.mark.parametrize("text", ['{"12": [', '{"12": ' + "[" * 100_000])
+def test_a_broken_file_of_annotations_is_left_out_unless_it_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (tmp_path / "traces").mkdir()
+    write_nodes(tmp_path)
+    names = tmp_path / "kernel_annotations_rank0_1.json"
+    names.write_text(text)
+    ask = ("attribution", tmp_path / "traces" / "r.json", "--by", "module")
+    assert run_command(capsys, *ask)[0] == 0
+    assert f"{names}: is no file of annotations" in one_error(capsys, tmp_path, *ask, "--capture", names)
+
+
+@pytest.mark.slow
+def test_control_characters_of_an_annotation_are_not_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "traces").mkdir()
+    kernels = write_nodes(tmp_path)
+    said = {node: [{"module_fqn": "a\x1b[31m\u202eb"}] for node in annotations(kernels)}
+    (tmp_path / "kernel_annotations_rank0_1.json").write_text(json.dumps(said))
+    for ask in (("attribution", "--by", "module"), ("critical-path", "--whole"), ("what-if", "--whole")):
+        _, out, err = run_command(capsys, ask[0], tmp_path / "traces" / "r.json", *ask[1:])
+        assert "\x1b" not in out + err
+        assert "\u202e" not in out + err
+    run_command(capsys, "render", "--path", tmp_path / "traces" / "r.json", "--whole", "-o", tmp_path / "p.dot")
+    assert "\x1b" not in (tmp_path / "p.dot").read_text()
 
 
 def test_annotations_of_another_rank_are_not_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

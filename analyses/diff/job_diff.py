@@ -369,7 +369,10 @@ def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> Jo
         kinds,
         of_neighbors,
     )
-    return replace(found, levels=levels)
+    refused = found.refused
+    if control.phases and test.phases and not control.phases & test.phases:
+        refused = messages.other_phases(sorted(control.phases), sorted(test.phases))
+    return replace(found, levels=levels, refused=refused)
 
 
 def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:

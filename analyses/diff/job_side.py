@@ -150,7 +150,8 @@ class JobSide(Lengths):
     ``files`` are those of its ranks by number, ``captures`` the recordings that name the kernels of their graphs,
     ``hosts`` those of the ranks that record it; ``world_size`` is the number of ranks, given or not. ``missing`` are
     the ranks that lack a window. ``steps`` are records of all steps where these are compared, ``step_numbers`` the
-    steps of the lengths and ``path_numbers`` those of the rows; ``verdict`` says which rank delays the job.
+    steps of the lengths and ``path_numbers`` those of the rows; ``phases`` are what an inference engine does in them;
+    ``verdict`` says which rank delays the job.
     """
 
     files: Mapping[int, Location]
@@ -170,6 +171,7 @@ class JobSide(Lengths):
     path_numbers: tuple[int, ...] = ()
     around: Neighbors = field(default_factory=Neighbors)
     annotations_on_path: frozenset[str] = frozenset()
+    phases: frozenset[str] = frozenset()
     captures: Mapping[int, Sequence[Location]] = field(default_factory=dict)
 
     def since(self, place: int) -> Self:
@@ -283,7 +285,8 @@ def _side_of_steps(job: JobGraph, steps: list[StepLength], data_load: Sequence[s
     usual = int(np.flatnonzero(listed == median_index(lengths))[0])
     records = _step_records(job, {one.number for one in steps}, paths)
     numbers = tuple(one.number for one in steps)
-    return _side(job, measure, lengths, paths, usual, numbers=numbers, warms_up=first, steps=records)
+    made = _side(job, measure, lengths, paths, usual, numbers=numbers, warms_up=first, steps=records)
+    return replace(made, phases=frozenset(one.phase for one in steps if one.phase))
 
 
 def listed_steps(lengths: Ints) -> Ints:

@@ -136,23 +136,6 @@ def engine_step_table(graph: DependencyGraph) -> tuple[EngineStepRow, ...]:
     )  # fmt: skip
 
 
-LAUNCH_NS = 50_000
-"""So long after its call has returned a launch may still be under way."""
-
-
-def _held_ns(graph: DependencyGraph, rows: Ids, since_ns: int) -> int:
-    """Return how long the first GPU work of a recording's first step has been launched and does not start (ns).
-
-    The GPU then works on what was enqueued before the recording.
-    """
-    events = graph.event_table
-    first = rows[np.argmin(events.start[rows])] if len(rows) else -1
-    call = graph.launching_call[first] if first >= 0 else -1
-    if call < 0:
-        return 0
-    return max(int(events.start[first] - max(events.end[call] + LAUNCH_NS, since_ns)), 0)
-
-
 def working_rows(graph: DependencyGraph) -> Ids:
     """Return the work between which an engine's iterations are idle, in order of start.
 
@@ -179,6 +162,23 @@ def _work_on_cpu(graph: DependencyGraph, steps: Sequence[Step]) -> list[Ids]:
     rows = rows[np.argsort(events.start[rows], kind="stable")]
     first, past = (np.searchsorted(events.start[rows], [item.call_ns[at] for item in steps]) for at in (0, 1))
     return [rows[one:other] for one, other in zip(first.tolist(), past.tolist(), strict=True)]
+
+
+LAUNCH_NS = 50_000
+"""So long after its call has returned a launch may still be under way."""
+
+
+def _held_ns(graph: DependencyGraph, rows: Ids, since_ns: int) -> int:
+    """Return how long the first GPU work of a recording's first step has been launched and does not start (ns).
+
+    The GPU then works on what was enqueued before the recording.
+    """
+    events = graph.event_table
+    first = rows[np.argmin(events.start[rows])] if len(rows) else -1
+    call = graph.launching_call[first] if first >= 0 else -1
+    if call < 0:
+        return 0
+    return max(int(events.start[first] - max(events.end[call] + LAUNCH_NS, since_ns)), 0)
 
 
 def _idle_between(busy: Intervals, start: Ints, end: Ints) -> Ints:

@@ -174,11 +174,11 @@ def _fail_above(options: argparse.Namespace, found: Comparison[Lengths], ranks: 
 
     if options.left_out:
         raise CannotCompareError("partial", "--fail-above: cannot compare: an input could not be read")
-    if is_same_recording(found):
-        return
     allowed = ("ranks",) if options.test_rank is not None else ()
     try:
         refuse(list(obstacles(*_settings(found, ranks), allowed)))
+        if is_same_recording(found):
+            return
         ruled = ruling(found, options.fail_above)
     except CannotCompareError as error:
         raise CannotCompareError(error.why, f"--fail-above: cannot compare: {error.on_command_line}") from None
