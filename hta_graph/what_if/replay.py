@@ -15,6 +15,7 @@ from hta_graph.model import Ints
 from hta_graph.paths.critical_path import require_all_rows
 from hta_graph.paths.windows import WindowQuery, earlier_iterations, median_step
 from hta_graph.text.formatting import milliseconds
+from hta_graph.trace.memory_limit import ONE_SHARE, available_memory, format_bytes
 from hta_graph.what_if.changes import Change, Removal, Scaling
 from hta_graph.what_if.driver_lock import with_lock_waits
 from hta_graph.what_if.modified_window import (
@@ -181,9 +182,27 @@ def replay_graph(
     previous = earlier_iterations(graph, resolved) if with_previous else None
     kept = graph.answers.get(replay_graph)
     if kept is None or (kept.window, kept.previous) != (resolved, previous):
+        _check_memory(graph)
         kept = graph.answers[replay_graph] = ReplayGraph(graph, resolved, previous=previous)
     found: ReplayGraph = kept
     return found
+
+
+PEAK_PER_EVENT = 1_600
+"""What replays of a window take at most (bytes) for each event of its graph: measured with up to 1.2 million."""
+ALWAYS_REPLAYED = 1_000_000
+"""The memory for the replay of so few events (2 GB at most) is not looked at."""
+
+
+def _check_memory(graph: DependencyGraph) -> None:
+    """Refuse to replay more events than there is memory for: graphs take a tenth of what their replays take."""
+    needed = PEAK_PER_EVENT * len(graph.event_table)
+    if len(graph.event_table) > ALWAYS_REPLAYED and needed > ONE_SHARE * available_memory():
+        raise QueryError(
+            f"{graph.path}: replay of {len(graph.event_table):,} events takes up to {format_bytes(needed)} of memory, "
+            "more than is available",
+            "use a machine with more memory, or record fewer steps",
+        )
 
 
 def replay(

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+import hta_graph.what_if.replay as replays
+from analyses.advice.verdict import verdict_sentences
 from hta_graph import DependencyGraph
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.what_if.modified_window import ModifiedWindow
@@ -299,3 +301,14 @@ def test_a_call_goes_with_the_work_that_it_launched(tmp_path: Path) -> None:
     graph = trace.graph(tmp_path)
     assert hg.replay(graph, hg.scale("kernel:gemm", 0)).predicted_ns == 100 * US
     assert hg.replay(graph, hg.remove("kernel:gemm")).predicted_ns == 80 * US
+
+
+def test_what_memory_cannot_hold_is_not_replayed_and_the_verdict_says_its_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = two_kernels(tmp_path)
+    monkeypatch.setattr(replays, "ALWAYS_REPLAYED", 0)
+    monkeypatch.setattr(replays, "available_memory", lambda: 1_000)
+    with pytest.raises(QueryError, match=r"replay of \d+ events takes up to 0.0\d+ MiB of memory, more than is avail"):
+        hg.replay(graph)
+    assert verdict_sentences(hg.critical_path(graph))
