@@ -20,6 +20,7 @@ PICTURE = ROOT / "docs" / "pictures" / "architecture"
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
 
 SAYS = {
+    "mcp": "a server for agents",
     "cli": "arguments, commands,\nexit statuses",
     "hta": "the names and shapes of\nHolistic Trace Analysis",
     "torch": "a handler for\ntorch.profiler",
@@ -37,6 +38,7 @@ SAYS = {
     "build": "trace + rules = graph",
     "bounds": "what changes\nsave at most",
     "captures": "kernels of CUDA graphs,\nnamed by their capture",
+    "graph_annotations": "kernels of CUDA graphs,\nannotated by the program",
     "dataframe_import": "graphs from\nDataFrames",
     "gpu_activity": "kinds of GPU work,\nqueues, overlap",
     "what_if": "replay with changes:\nscenarios, slack",

@@ -310,8 +310,8 @@ COLUMNS = {
 
 
 def fuzzed_commands() -> list[tuple[str, ...]]:
-    """Return the words of all commands but the demonstration."""
-    return sorted(words for words in parsers_by_command() if words != ("demo",))
+    """Return the words of all commands but the demonstration, and the server, which asks standard input."""
+    return sorted(words for words in parsers_by_command() if words not in (("demo",), ("mcp",)))
 
 
 def fuzz_commands(seed: int, numbers: range, only: str | None = None) -> Asked:

@@ -692,7 +692,7 @@ MISTAKES = (
     Mutation(
         "of other engine threads the first is named",
         "hta_graph/paths/engine_gaps.py",
-        "(waits | (owner < 0)) & (covered > most)",
+        "(waits | (owner < 0) | ends_in & goes_on) & (covered > most)",
         "(owner >= 0) & (covered > most)",
         ("tests/analyses/questions/test_serving.py",),
     ),
@@ -713,8 +713,8 @@ MISTAKES = (
     Mutation(
         "records of an export stand on no stream",
         "hta_graph/trace/nsys/columns.py",
-        'batch["record stream"] if is_sync else nothing',
-        "nothing",
+        '"wait_on_stream": batch["record stream"]',
+        '"wait_on_stream": np.full_like(batch["record stream"], -1)',
         ("tests/trace/nsys/test_reading.py",),
     ),
     Mutation(
@@ -744,6 +744,48 @@ MISTAKES = (
         "return ReplayAlignment(place, EDITS, edits) if edits <= limit else None",
         "return ReplayAlignment(place, EDITS, edits)",
         ("tests/alignment/test_captured_launches.py",),
+    ),
+    Mutation(
+        "a call that has returned still has to send nodes of its graph",
+        "hta_graph/paths/time_accounting.py",
+        "returned = np.where(launched | began, take_or(self._events.end, call), of.start).clip(of.start, of.end)",
+        "returned = np.where(launched | began, of.end, of.start).clip(of.start, of.end)",
+        ("tests/paths/test_graph_launch_times.py",),
+    ),
+    Mutation(
+        "pieces of a step between which nothing waits are steps",
+        "hta_graph/trace/engine_steps.py",
+        "if without > (len(launches) >= LEAST_AHEAD and not has_wait[1]):",
+        "if without > len(launches):",
+        ("tests/paths/test_graph_launch_steps.py",),
+    ),
+    Mutation(
+        "graphs that run little of the work are steps",
+        "hta_graph/trace/engine_steps.py",
+        "LEAST_GRAPH_SHARE = 0.8",
+        "LEAST_GRAPH_SHARE = 0.0",
+        ("tests/paths/test_graph_launch_steps.py",),
+    ),
+    Mutation(
+        "what-if selects no kernels of graph replays by operator",
+        "hta_graph/what_if/selectors.py",
+        "found[names.row[meant[names.code]]] = True",
+        "found[names.row[meant[names.code]]] = False",
+        ("tests/test_captures.py",),
+    ),
+    Mutation(
+        "the annotations of another rank name kernels",
+        "hta_graph/graph_annotations.py",
+        "if rank_in_name(path) in (None, graph.rank)]",
+        "if path]",
+        ("tests/test_captures.py",),
+    ),
+    Mutation(
+        "usual lags are those of work that older work held",
+        "hta_graph/what_if/replay_graph.py",
+        "usual[:-1] = np.minimum(usual[:-1], most)",
+        "usual[:-1] = np.maximum(usual[:-1], 0)",
+        ("tests/what_if/test_usual_lags.py",),
     ),
     Mutation(
         "silence between small operators is no Python",
@@ -1423,7 +1465,7 @@ COLUMNS = (
     Mutation(
         "lags of unlike kinds are compared in nanoseconds",
         "hta_graph/what_if/replay_graph.py",
-        "lags / np.maximum(usual, 1)",
+        "lags / np.maximum(usual, LEAST_USUAL_NS)",
         "1.0 * (lags - usual)",
         REPLAY_PROOF,
     ),
@@ -2109,8 +2151,8 @@ COLUMNS = (
     Mutation(
         "all steps are of one kind",
         "analyses/diff/step_kinds.py",
-        "if min(counts) < ENOUGH_STEPS:",
-        "if min(counts) < 1_000:",
+        "if min(counts) < ENOUGH_STEPS or",
+        "if min(counts) < 1_000 or",
         ("tests/analyses/diff/test_step_kinds.py",),
     ),
     Mutation(
@@ -2213,9 +2255,9 @@ COLUMNS = (
     ),
     Mutation(
         "a gate looks at the last level alone",
-        "analyses/cli/commands/diff.py",
-        '[level for level in found.levels.earlier if level.side == "test"]',
-        "[]",
+        "analyses/diff/regression.py",
+        'if level.side == "test":',
+        'if level.side == "none":',
         ("tests/analyses/cli/commands/test_diff.py",),
     ),
     Mutation(
@@ -2311,9 +2353,9 @@ COLUMNS = (
     ),
     Mutation(
         "a faster test fails above",
-        "analyses/cli/commands/diff.py",
-        "if difference_ns > max(",
-        "if abs(difference_ns) > max(",
+        "analyses/diff/regression.py",
+        "return self.difference > max(",
+        "return abs(self.difference) > max(",
         ("tests/analyses/cli/commands/test_diff.py",),
     ),
 )
@@ -2911,8 +2953,8 @@ REPLAYED = (
     Mutation(
         "the earliest cause decides",
         "hta_graph/what_if/longest_paths.py",
-        "if (end := known[head] + length) > latest:",
-        "if (end := known[head] + length) < latest:",
+        "latest if latest >= end else end",
+        "latest if latest <= end else end",
         REPLAY,
     ),
     Mutation(

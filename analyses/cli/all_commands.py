@@ -17,6 +17,7 @@ from analyses.cli.commands.demo import DEMO
 from analyses.cli.commands.diff import DIFF
 from analyses.cli.commands.gate import GATE
 from analyses.cli.commands.graph import GRAPH, INFO, SYNC_DEPS
+from analyses.cli.commands.mcp import MCP
 from analyses.cli.commands.pictures import RENDER, TIMELINE
 from analyses.cli.commands.report import REPORT
 from analyses.cli.commands.schema_and_completion import COMPLETION, SCHEMA
@@ -34,6 +35,7 @@ COMMAND_GROUPS: Mapping[str, tuple[Command | CommandGroup, ...]] = {
     "comparing runs": (DIFF, GATE),
     "pages and pictures": (REPORT, TIMELINE, RENDER, COUNTERS),
     "simulators": (CHAKRA, SYNC_DEPS),
+    "agents": (MCP,),
     "files": (GRAPH, STRIP, SCHEMA),
 }
 """Task → the commands for it, in the order of the help."""

@@ -86,7 +86,7 @@ class RankInputs:
     cache: Path | None = None
     use_summaries: str | None = None
     step_patterns: tuple[str, ...] = ()
-    captures: Sequence[str] = ()
+    captures: Sequence[str | Location] = ()
 
     @classmethod
     def of(cls, options: argparse.Namespace, inputs: Sequence[str | Location] | None = None) -> RankInputs:
@@ -155,15 +155,15 @@ class RankInputs:
         if repaired > ERRORS_LISTED:
             line.say(f"… and {repaired - ERRORS_LISTED:,} more traces were repaired; run info to list them")
 
-    def job_or_graph(self, few: SummaryRequest | None = None) -> DependencyGraph:
+    def job_or_graph(self, few: Callable[[int], SummaryRequest] | None = None) -> DependencyGraph:
         """Join the ranks of several files to the job's graph; for one file or ``--rank``, return that rank's graph.
 
-        ``few`` is what summaries of many ranks must answer; without it every rank is held in full.
+        ``few`` maps the number of many ranks to what summaries must answer; without it every rank is held in full.
         """
         if self.rank is not None:
             return self.one_graph()
         if few is not None and self.many_ranks:
-            return self._job_of_summaries(few)
+            return self._job_of_summaries(few(self.many_ranks))
         is_one_file = self.count_files() == 1
         # Nearly every single file is one rank: communications of merged ones are read when they are joined.
         graphs = list(self.graphs_of_one_file() if is_one_file else self.all_ranks(communications=True).values())
@@ -180,9 +180,11 @@ class RankInputs:
         """The number of ranks that are held as summaries; 0 where they are held in full."""
         if self.rank is not None or self.use_summaries == "never":
             return 0
-        from hta_graph.multi_rank.summary_job import MANY_RANKS
-
         count = self.count_files()
+        if count < 2:
+            return 0
+        from hta_graph.multi_rank.summary_job import MANY_RANKS  # late: one rank needs nothing of jobs
+
         is_asked = self.use_summaries == "always" or self.cache is not None
         return count if count > (1 if is_asked else MANY_RANKS) else 0
 
@@ -199,7 +201,7 @@ class RankInputs:
             # A single rank is analyzed in full.
             (found,) = few.values()
             self._report_single_rank(found)
-            return replace(self, inputs=[found.path]).one_graph()
+            return replace(self, inputs=[found.path], captures=(*self.captures, *captures_of(found))).one_graph()
         few = self._numbered_by_flight(few)
         return self._job_reader(question).job(few)
 
@@ -256,7 +258,7 @@ class RankInputs:
         _print_each(found.trace.repairs, say)
         if self.left_out:
             say(f"continuing with {found.path}, rank {found.rank}")
-        elif self.rank is None and (files := self.count_files(besides=_captures_of(found))) > 1:
+        elif self.rank is None and (files := self.count_files(besides=captures_of(found))) > 1:
             say(f"analyzing rank {found.rank} of {files} files; use --rank N for another one")
         return found
 
@@ -267,9 +269,9 @@ class RankInputs:
             _print_each(found.trace.repairs, say)
         return graphs
 
-    def graph_of(self, path: Location) -> DependencyGraph:
-        """Build the full graph of a rank whose file has been read before."""
-        asked = replace(self, inputs=[path], rank=None)
+    def graph_of(self, path: Location, captures: Sequence[Location] = ()) -> DependencyGraph:
+        """Build the full graph of a rank whose file has been read before, with the captures that were found then."""
+        asked = replace(self, inputs=[path], rank=None, captures=captures or self.captures)
         return next(asked._started(ProgressLine(""), 1))  # noqa: SLF001 - of the same class
 
     def _started(
@@ -349,7 +351,7 @@ def _progress_bar(doing: str) -> Iterator[Progress]:
         yield line.update
 
 
-def _captures_of(graph: DependencyGraph) -> Collection[Location]:
+def captures_of(graph: DependencyGraph) -> Sequence[Location]:
     """Return the files that are no ranks, but captures of a rank's graphs."""
     from hta_graph.attribution.graph_kernels import CaptureSource
 

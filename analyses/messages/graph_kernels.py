@@ -15,6 +15,7 @@ RULES = {
 }
 """How a replay was aligned → what that says."""
 
+NOT_IN_SUMMARIES = "captures are not used: rank summaries lack the kernels; use --summaries never"
 LAUNCHED_BY_GRAPH = "launched by a CUDA graph"
 NAME_THEM = Remedy(
     "record the capture of the graphs and pass captures=[…]", "record the capture of the graphs and use --capture"
@@ -34,6 +35,11 @@ def named(rank: int, label: str, named: int, every: int, replays: int, captures:
     but = f" but for {edits:,}: {_rows(edits)} no counterpart" if edits else ""
     counts = f"{named:,} of {every:,} kernels of {_replays(replays)}"
     return f"rank {rank}, {label}: {counts} inferred by capture ({captures}): {RULES[rule]}{but}"
+
+
+def recorded(rank: int, label: str, named: int, every: int) -> str:
+    """Say of how many kernels of replays the trace, or a file of annotations, records the module."""
+    return f"rank {rank}, {label}: the module of {named:,} of {every:,} kernels of graph replays is recorded"
 
 
 def not_named(rank: int, label: str, count: int, ns: int, replays: int) -> str:

@@ -113,8 +113,8 @@ def reread_rows(
 
 def _reread(trace: Trace, shape: RowShape[Any], wanted: Ids) -> tuple[dict[int, Any], Header]:
     if other := reader_of(trace.path):
-        rows, own = other.rows(trace.path, wanted, salvage=trace.salvaged is not None)
-        return {at: shape.from_object(row) for at, row in rows.items()}, header_of_object(own)
+        rows, own = other.rows(trace.path, wanted, shape.from_object, salvage=trace.salvaged is not None)
+        return rows, header_of_object(own)
     content = read_bytes(trace.path)
     begin_stage("decoding events")
     with paused_gc():
@@ -153,6 +153,36 @@ def _take_wanted_rows(reader: RowReader, wanted: Ids) -> dict[int, Any]:
         found.update((at, part.rows[at - first]) for at in here)
         first += len(part.rows)
     return found
+
+
+def row_offsets(trace: Trace) -> Ints:
+    """Return where each row of ``traceEvents`` begins in the file's text (bytes, uncompressed).
+
+    Empty where the text is not strict JSON, or where the file is no JSON at all.
+
+    Raises:
+        TraceError: the file is gone or cannot be read.
+    """
+    nothing: Ints = np.empty(0, np.int64)
+    if reader_of(trace.path):
+        return nothing
+    text = read_bytes(trace.path).data
+    shape = RowShape(msgspec.Raw, lambda _: msgspec.Raw())
+    begin_stage("locating events")
+    try:
+        with paused_gc():
+            decoded = msgspec.json.decode(text, type=shape.listed if is_array(text) else shape.document)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return nothing
+    rows = decoded if is_array(text) else decoded.rows
+    # A row that is decoded later is a view of the text.
+    found: Ints = np.fromiter(map(_address_of, rows), np.int64, len(rows)) - _address_of(text)
+    return freeze(found)
+
+
+def _address_of(text: Any) -> int:
+    address: int = np.frombuffer(text, np.uint8).__array_interface__["data"][0]
+    return address
 
 
 class _NoArguments:

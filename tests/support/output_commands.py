@@ -47,6 +47,7 @@ GIVEN = {
     "log": ["log"],
     "peaks": ["peaks.json"],
     "capture": ["capture.json"],
+    "root": ["job"],
 }
 """What each argument that names an input is given, by its name."""
 

@@ -144,7 +144,7 @@ def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunPro
     if is_baseline(place):
         return read_baseline(place)
     ranks = replace(RankInputs.of(options, [item]), all_needed=True)
-    graph = ranks.job_or_graph(WindowArgs().summary_with_causes(ranks.count_files()))
+    graph = ranks.job_or_graph(WindowArgs().summary_with_causes)
     begin_stage("comparing steps")
     of_rank = None
     if isinstance(graph, JobGraph):
