@@ -1,10 +1,11 @@
 """How often does ``gate`` fail an equal program, and how often does it find a slower one, with the right cause?
 
-``python -m tests.gate_accuracy [--pairs N] [FOLDER…]`` prints two tables. Equal programs: N pairs of simulated runs
-(default: 600), and the parts of the recordings in the folders (default: the shared ones): halves, and odd and even
-steps, of each rank and job; a folder is compared with its repetition, whose name has a 2 at its end. Slower programs:
-simulated runs with one cause. In addition to the gate: the rule "the median is more than 5% longer", and the rule of
-the gate of nsys-ai 0.3.0.
+``python -m tests.gate_accuracy [--runs N] [--only equal|recorded|slower] [FOLDER…]`` prints two tables. Equal programs:
+all pairs of N simulated runs (default: 6) of each script, noise and number of steps, and the parts of each run and of
+the recordings in the folders (default: the shared ones): halves, and odd and even steps, of each rank and job; a folder
+is compared with its repetition, whose name has a 2 at its end. Slower programs: each of N simulated runs with each of N
+that have one cause. In addition to the gate: the rule "the median is more than 5% longer", and the rule of the gate of
+nsys-ai 0.3.0.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -95,30 +96,30 @@ def _print(text: str) -> None:
     sys.stdout.flush()
 
 
-def equal_simulated(folder: Path, pairs: int) -> Tally:
-    """Compare runs of one script with other noise."""
-    every = Tally()
-    cells = list(product(SCRIPTS, NOISES, STEPS))
-    for at, (script, noise, steps) in enumerate(cells):
-        own = Tally()
-        for pair in range(pairs * at // len(cells), pairs * (at + 1) // len(cells)):
-            one, other = (plain_run(folder, seed, steps, script, noise) for seed in (2 * pair, 2 * pair + 1))
+def equal_simulated(folder: Path, runs: int) -> dict[str, Tally]:
+    """Compare runs of one script with other noise, and the parts of each."""
+    tallies = {name: Tally() for name in ("simulated runs", "parts of simulated runs")}
+    for cell, (script, noise, steps) in enumerate(product(SCRIPTS, NOISES, STEPS)):
+        known = [plain_run(folder, 1_000 * cell + at, steps, script, noise) for at in range(runs)]
+        own, parts = Tally(), Tally()
+        for one, other in combinations(known, 2):
             own.add(one, other)
-        if own.failed["gate"]:
-            _print(f"  equal, {script}, {noise}, {steps} steps: {own.text()}")
-        every.join(own)
-    return every
+        for profile in known:
+            for one, other in halves(profile):
+                parts.add(one, other)
+        if own.failed["gate"] + parts.failed["gate"]:
+            _print(f"  equal, {script}, {noise}, {steps} steps: {own.text()}; parts: {parts.text()}")
+        tallies["simulated runs"].join(own)
+        tallies["parts of simulated runs"].join(parts)
+    return tallies
 
 
-def equal_jobs(folder: Path, pairs: int) -> Tally:
+def equal_jobs(folder: Path, runs: int) -> Tally:
     """Compare generated jobs of eight ranks with other noise."""
     own = Tally()
-    for pair in range(pairs):
-        jobs = [
-            _job(sorted(job_of_steps(folder / f"{seed}", seed, steps=12).glob("rank*")))
-            for seed in (2 * pair, 2 * pair + 1)
-        ]
-        own.add(jobs[0], jobs[1])
+    jobs = [_job(sorted(job_of_steps(folder / f"{seed}", seed, steps=12).glob("rank*"))) for seed in range(runs)]
+    for one, other in combinations(jobs, 2):
+        own.add(one, other)
     return own
 
 
@@ -165,43 +166,49 @@ def equal_recorded(folders: Sequence[Path]) -> dict[str, Tally]:
     return tallies
 
 
-def slower(folder: Path, pairs: int) -> dict[tuple[float, int], Tally]:
+def slower(folder: Path, runs: int) -> dict[tuple[float, int], Tally]:
     """Compare runs of which the second one is slower for one cause."""
     tallies = {effect: Tally() for effect in EFFECTS}
-    for (share, steps), noise, cause in product(EFFECTS, NOISES, CAUSES):
+    for cell, ((share, steps), noise, cause) in enumerate(product(EFFECTS, NOISES, CAUSES)):
         own, size = Tally(), size_of(folder, cause, share)
-        for pair in range(pairs):
-            seeds = (10_000 + 2 * pair, 10_001 + 2 * pair)
-            one, other = (
-                run(folder, seed, steps, cause, of, noise)
-                for seed, of in zip(seeds, (cause.without, size), strict=True)
-            )
+        sides = [
+            [run(folder, 1_000_000 + 1_000 * cell + 500 * at + one, steps, cause, of, noise) for one in range(runs)]
+            for at, of in enumerate((cause.without, size))
+        ]
+        for one, other in product(*sides):
             own.add(one, other, cause)
         _print(f"  {share:.0%} slower, {steps} steps, {noise}, {cause.name}: {own.text(with_cause=True)}")
         tallies[share, steps].join(own)
     return tallies
 
 
-def main(pairs: int, folders: Sequence[Path]) -> None:
+def main(runs: int, only: str, folders: Sequence[Path]) -> None:
     """Print all tables."""
     with tempfile.TemporaryDirectory() as name:
         folder, every = Path(name), Tally()
-        for title, own in (
-            ("simulated runs", equal_simulated(folder, pairs)),
-            ("simulated jobs", equal_jobs(folder, max(pairs // 20, 1))),
-            *equal_recorded(folders).items(),
-        ):
-            _print(f"equal programs, {title}: {own.text()}")
-            every.join(own)
-        _print(f"equal programs: {every.text()}")
-        for (share, steps), own in slower(folder, max(pairs // 30, 1)).items():
-            _print(f"{share:.0%} slower, {steps} steps: {own.text(with_cause=True)}")
+        if only in ("", "equal"):
+            _report(equal_simulated(folder, runs), every)
+            _report({"simulated jobs": equal_jobs(folder, runs)}, every)
+        if only in ("", "recorded"):
+            _report(equal_recorded(folders), every)
+        if every.pairs:
+            _print(f"equal programs: {every.text()}")
+        if only in ("", "slower"):
+            for (share, steps), own in slower(folder, runs).items():
+                _print(f"{share:.0%} slower, {steps} steps: {own.text(with_cause=True)}")
+
+
+def _report(found: dict[str, Tally], every: Tally) -> None:
+    for title, own in found.items():
+        _print(f"equal programs, {title}: {own.text()}")
+        every.join(own)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=600)
+    parser.add_argument("--runs", type=int, default=6)
+    parser.add_argument("--only", choices=("equal", "recorded", "slower"), default="")
     parser.add_argument("folders", nargs="*", type=Path)
     options = parser.parse_args()
     default = [SHARED / name for name in ("traces", "traces_more", "gloo", "gloo_more")]
-    main(options.pairs, options.folders or [folder for folder in default if folder.is_dir()])
+    main(options.runs, options.only, options.folders or [folder for folder in default if folder.is_dir()])

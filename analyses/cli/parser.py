@@ -26,6 +26,7 @@ EXIT_STATUSES = {
     0: "done; an answer without results states what is missing",
     1: "no answer could be computed, or an input could not be read",
     2: "invalid usage",
+    3: "gate, diff --fail-above: the runs cannot be compared; 1 is a regression",
     130: "interrupted",
 }
 """Exit status → its meaning, for every command."""

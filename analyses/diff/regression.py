@@ -21,6 +21,8 @@ from hta_graph.errors import CannotCompareError
 FEWEST_PAIRS = 2
 """Of a single pair of steps nothing shows how much it differs by chance."""
 
+FEWEST_OF_LEVEL = 4
+"""With fewer steps a level is not judged: a step that hangs between two that are a little long looks like one."""
 Basis = Literal["medians", "pairs", "ranks", "means"]
 OF_ALL_STEPS = 3
 """How many differences are of all compared steps: by medians or pairs, by ranks, and of the mean."""
@@ -127,7 +129,10 @@ def ruling(found: Comparison[Lengths], limit: float, *, per_kind: bool = False) 
     if (pairs := len(found.change.pairs[0])) < FEWEST_PAIRS:
         raise CannotCompareError("steps", *messages.too_few_pairs(pairs))
     looked_at = tuple(_differences(found, per_kind=per_kind))
-    return Ruling(limit, looked_at, tuple(one for one in looked_at if one.exceeds(limit)))
+    lasts = zip(found.levels.first, (found.control, found.test), strict=True)
+    is_short = any(first and len(side.lengths_ns) < FEWEST_OF_LEVEL for first, side in lasts)
+    judged = looked_at[OF_ALL_STEPS * is_short :]
+    return Ruling(limit, looked_at, tuple(one for one in judged if one.exceeds(limit)))
 
 
 def _differences(found: Comparison[Lengths], *, per_kind: bool) -> Iterator[Difference]:
@@ -138,7 +143,7 @@ def _differences(found: Comparison[Lengths], *, per_kind: bool) -> Iterator[Diff
     yield Difference(change.control_ns, change.shift_ns, change.shift_noise_ns, "ranks", since)
     yield Difference(change.means_ns[0], change.summed_ns, change.summed_noise_ns, "means", since)
     for level in found.levels.earlier:
-        if level.side == "test":
+        if level.side == "test" and len(level.steps) >= FEWEST_OF_LEVEL:
             steps = (int(level.steps[0]), int(level.steps[-1]))
             yield Difference(level.control_ns, level.difference_ns, level.noise_ns, "medians", steps)
     for kind in change.kinds if per_kind else ():

@@ -39,6 +39,8 @@ POOLED_WEIGHT = 4
 ENOUGH_IN_ORDER = 8
 """The number of steps from which on it shows whether each resembles the one before."""
 MOST_CORRELATED = 0.8
+USUAL_LIKENESS, USUAL_WEIGHT = 0.15, 20
+"""How much a step resembles the one before in most programs, and how many steps that counts as: few show it badly."""
 CERTAIN_PAIRS = 3.7
 """The same for lengths that go up and down together: 0.1% of unrelated steps do."""
 MOST_RANKED = 1_000
@@ -293,7 +295,7 @@ class _Sides:
         """
         shift_ns, noise_ns = _shift_and_noise(*self._shifts(np.zeros_like(self.medians), slower=False))
         control_ns = float((self.medians[0] * self.weight).sum())
-        noise_ns = max(noise_ns * self._dependence(), self._drift() * control_ns)
+        noise_ns = max(noise_ns * usual_dependence(self._away()), self._drift() * control_ns)
         return shift_ns, noise_ns + self._excess_of_rare(self.medians[1] - self.medians[0], self.weight)
 
     def shift_of_pairs(self, pairs: tuple[Ints, Ints]) -> tuple[float, float]:
@@ -302,7 +304,7 @@ class _Sides:
         differ = self.both[1].ns[pairs[1]] - self.both[0].ns[pairs[0]]
         medians = np.nan_to_num(_by_kind(np.median, differ, kind, self.kinds))
         shift_ns, noise_ns = _shift_and_noise(*_means_of_two(differ, kind))
-        noise_ns *= dependence([differ - medians[kind]])
+        noise_ns *= usual_dependence([differ - medians[kind]])
         if not self._have_equal_numbers(pairs):
             noise_ns = max(noise_ns, self._drift() * float((self.medians[0] * self.weight).sum()))
         weight = np.bincount(kind, minlength=self.kinds) / len(kind)
@@ -440,6 +442,17 @@ def dependence(sides: Sequence[Floats]) -> float:
     likeness = sum(float((own[1:] * own[:-1]).sum()) for own in sides) / power
     # Around their own mean values look less alike than they are, by one in their number.
     likeness = min(max(likeness + len(sides) / total, 0.0), MOST_CORRELATED)
+    return float(np.sqrt((1 + likeness) / (1 - likeness)))
+
+
+def usual_dependence(sides: Sequence[Floats]) -> float:
+    """Return the same where few values are known: what they show counts with what is usual."""
+    total = sum(map(len, sides))
+    if total < ENOUGH_IN_ORDER:
+        return 1.0
+    square = dependence(sides) ** 2
+    shown = (square - 1) / (square + 1)
+    likeness = (total * shown + USUAL_WEIGHT * USUAL_LIKENESS) / (total + USUAL_WEIGHT)
     return float(np.sqrt((1 + likeness) / (1 - likeness)))
 
 

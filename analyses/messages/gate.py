@@ -285,4 +285,4 @@ def written(target: str, recordings: int, steps: Sequence[int]) -> str:
     'base.json: a baseline of 2 recordings with 10 and 12 steps'
     """
     counts = " and ".join(filter(None, [", ".join(f"{one:,}" for one in steps[:-1]), f"{steps[-1]:,}"]))
-    return f"{target}: a baseline of {counted(recordings, 'recording')} with {counts} steps"
+    return f"{target}: a baseline of {counted(recordings, 'recording')} with {counts} step{'s' * (list(steps) != [1])}"

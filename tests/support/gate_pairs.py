@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from analyses.diff.step_kinds import kinds_of_contents
 from analyses.gate.run_profile import RunProfile, profile_of
 from hta_graph.model import Ints
 from tests.simulator import pytorch_idioms
@@ -163,16 +163,13 @@ def part_of(profile: RunProfile, places: Ints) -> RunProfile:
 
 
 def halves(profile: RunProfile) -> Iterator[tuple[RunProfile, RunProfile]]:
-    """Yield the first and the second half of a recording, and its odd and even steps, with at least two steps each."""
+    """Yield the first and the second half of a recording, and its odd and even steps, with at least four steps each.
+
+    The noise of fewer steps comes from the kernels of the usual step, which parts of a recording share. Parts that
+    differ in their kinds of steps are no equal programs.
+    """
     count = len(profile.side.every_length)
-    places = np.arange(count)
-    if count >= 4:
-        yield part_of(profile, places[: count // 2]), part_of(profile, places[count // 2 :])
-        yield part_of(profile, places[::2]), part_of(profile, places[1::2])
-
-
-def shuffled(seed: int, count: int) -> Ints:
-    """Return places in random order."""
-    places = list(range(count))
-    random.Random(seed).shuffle(places)
-    return np.array(places, np.int64)
+    places, kind = np.arange(count), kinds_of_contents(profile.contents, profile.contents).control
+    for one, other in ((places[: count // 2], places[count // 2 :]), (places[::2], places[1::2])):
+        if count >= 8 and set(kind[one].tolist()) == set(kind[other].tolist()):
+            yield part_of(profile, one), part_of(profile, other)
