@@ -2256,8 +2256,8 @@ COLUMNS = (
     Mutation(
         "a gate looks at the last level alone",
         "analyses/diff/regression.py",
-        'if level.side == "test":',
-        'if level.side == "none":',
+        'if level.side == "test" and',
+        'if level.side == "none" and',
         ("tests/analyses/cli/commands/test_diff.py",),
     ),
     Mutation(
