@@ -73,11 +73,15 @@ def read_without_log(place: Location, *, salvage: bool) -> Trace:
         TraceError: it cannot be read, or holds several recordings.
     """
     remedy = Remedy("read_graphs() or read_job() reads all of them", "pass the files that were merged")
-    return _only_one(place, _read_recordings(place, salvage=salvage)[0], remedy)
+    return _only_one(place, read_recordings(place, salvage=salvage)[0], remedy)
 
 
-def _read_recordings(place: Location, *, salvage: bool) -> tuple[list[Trace], str]:
-    """Read the traces of all recordings in a file, of nearly every file one; and how several ranks are numbered."""
+def read_recordings(place: Location, *, salvage: bool) -> tuple[list[Trace], str]:
+    """Read the traces of all recordings in a file, of nearly every file one; and how several ranks are numbered.
+
+    Raises:
+        TraceError: it cannot be read.
+    """
     if reader := reader_of(place):
         recorded = reader.columns(place, salvage=salvage)
         return [assemble_recorded(place, found) for found in recorded], recorded[0].ranks_by
@@ -330,7 +334,17 @@ def read_single_file(
     Raises:
         TraceError: the file is broken, or its rank is none of ``ranks``.
     """
-    traces, ranks_by = _read_recordings(path, salvage=salvage)
+    return number_recordings(path, *read_recordings(path, salvage=salvage), ranks, say)
+
+
+def number_recordings(
+    path: Location, traces: Sequence[Trace], ranks_by: str, ranks: Collection[int] | None, say: Say
+) -> list[Trace]:
+    """Give the recordings of a file that is the only one their ranks; return those of ``ranks``, lowest first.
+
+    Raises:
+        TraceError: one of ``ranks`` is not there.
+    """
     if len(traces) == 1:
         files = assign_ranks([FoundFile(path, traces[0].rank)])
     else:
@@ -358,7 +372,7 @@ def read_rank(file: RankFile, *, salvage: bool = False) -> Trace:
     """
     if file.error:
         raise file.error
-    found, _ = _read_recordings(file.path, salvage=salvage)
+    found, _ = read_recordings(file.path, salvage=salvage)
     own = [trace for trace in found if file.process and trace.settings.get("process") == file.process]
     return replace(_only_one(file.path, own or found, "pass this file alone"), rank=file.rank)
 

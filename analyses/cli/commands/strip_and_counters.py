@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from analyses.arg_types import expected
 from analyses.cli.command import Command
-from analyses.cli.options import add_trace_output, add_traces
+from analyses.cli.options import add_cache, add_trace_output, add_traces
 from analyses.cli.path_args import input_files
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.description import COUNTER_SERIES
@@ -265,6 +265,6 @@ COUNTERS = Command(
     more="Open the written trace at ui.perfetto.dev, where they are counter tracks.",
     examples=("counters trace.json.gz -o counters.json",),
     page="overlay.md",
-    options=(add_traces, _add_counters),
+    options=(add_traces, add_cache, _add_counters),
     run=_run_counters,
 )
