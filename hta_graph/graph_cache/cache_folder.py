@@ -20,7 +20,7 @@ from hta_graph.graph_cache.entry_file import DamagedEntryError, Entry, entry_pie
 ENVIRONMENT_VARIABLE = "HTA_GRAPH_CACHE"
 OFF = "off"
 """The value of the environment variable that turns the cache off."""
-MOST_BYTES = 4 << 30
+MOST_BYTES = 4 * 10**9
 """What the folder may take; what was not used for the longest time goes first."""
 BYTES_BETWEEN_TRIMS = 64 << 20
 """So much is written before the folder is measured again."""
@@ -73,7 +73,8 @@ class CacheFolder:
 
     def __init__(self, path: Path, say: Callable[[str], None], most_bytes: int = MOST_BYTES) -> None:
         self.path = path
-        self._say, self._most_bytes = say, most_bytes
+        self.most_bytes = most_bytes
+        self._say = say
         self._said: set[str] = set()
         self._takes_nothing = False
         self._since_trim = BYTES_BETWEEN_TRIMS
@@ -153,7 +154,7 @@ class CacheFolder:
         entries = self.entries()
         size = sum(entry.size for entry in entries)
         for entry in entries:
-            if size <= self._most_bytes:
+            if size <= self.most_bytes:
                 break
             with suppress(OSError):
                 entry.path.unlink()

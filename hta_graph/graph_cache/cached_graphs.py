@@ -67,7 +67,7 @@ class GraphCache:
         name, content = self._name(path, kind, asked), self._contents.get(path)
         if content is None or not isinstance(path, Path) or not is_unchanged(path, content):
             return
-        record = {"kind": kind, "content": content.digest, "file": path.name, **entry.record}
+        record = {"kind": kind, "content": content.digest, "file": _shown_name(path), **entry.record}
         self.folder.write(name, Entry(record, entry.columns))
 
     def discard(self, path: Location, kind: str, asked: Any) -> None:
@@ -95,7 +95,7 @@ class GraphCache:
     def _note(self, path: Path, content: StoredContent) -> None:
         name, version = content.version.name, asdict(content.version)
         if not self.folder.has(name):
-            record = {"kind": "hash", "content": content.digest, "file": path.name, "version": version}
+            record = {"kind": "hash", "content": content.digest, "file": _shown_name(path), "version": version}
             self.folder.write(name, Entry(record))
 
     def _name(self, path: Location, kind: str, asked: Any) -> str:
@@ -155,6 +155,11 @@ class GraphCache:
         if len(graph.event_table) >= FEW_EVENTS and (said or not self.has_graph(graph.path, salvage=salvage)):
             entry = encode_cached_graph(graph)
             self.keep(graph.path, "graph", salvage, Entry({**entry.record, **said}, entry.columns))
+
+
+def _shown_name(path: Path) -> str:
+    """Return the name by which a person recognizes a file, for lists."""
+    return "/".join(path.absolute().parts[-2:])
 
 
 def product_version() -> list[str]:
