@@ -309,7 +309,7 @@ class RankInputs:
         try:
             for graph in found:
                 remedy = "; run info --json FILE to list them"
-                yield graph
+                yield self._with_kept_answers(graph) if summary is None and not communications else graph
         finally:
             self.report_further_errors(line.say, remedy)
 
@@ -323,7 +323,16 @@ class RankInputs:
         if len(paths) != 1:
             return None
         ranks = None if self.rank is None else [self.rank]
-        return self.cache.only_graph(paths[0], ranks, self.step_patterns, salvage=self.salvage)
+        graph = self.cache.only_graph(paths[0], ranks, self.step_patterns, salvage=self.salvage)
+        return graph and self._with_kept_answers(graph)
+
+    def _with_kept_answers(self, graph: DependencyGraph) -> DependencyGraph:
+        """Let answers about a graph that is in the cache be kept next to it."""
+        if self.cache is None or not self.cache.has_graph(graph.path, salvage=self.salvage):
+            return graph
+        from hta_graph.graph_cache.kept_answers import with_kept_answers
+
+        return with_kept_answers(graph, self.cache, salvage=self.salvage)
 
     def leave_out(self, error: HtaGraphError, write: Callable[[str], None] = say) -> None:
         """Continue without a file; the first errors are printed one by one."""

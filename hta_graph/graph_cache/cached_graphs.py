@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -163,17 +164,25 @@ def _shown_name(path: Path) -> str:
 
 
 def product_version() -> list[str]:
-    """Return what changes with the program: its version, and of a checkout also the times of its sources."""
+    """Return what changes with the program: its version, and of a checkout what its sources are."""
     package = sys.modules["hta_graph"]
-    folder = Path(str(package.__file__)).parent
-    version: str = package.__version__
-    if "site-packages" in folder.parts:
-        return [version]
-    sources = blake2b(digest_size=DIGEST_BYTES)
-    for path in sorted(folder.rglob("*.py")):
-        status = path.stat()
-        sources.update(f"{path.relative_to(folder)} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return [version, sources.hexdigest()]
+    return [package.__version__, *sources_version(Path(str(package.__file__)).parent)]
+
+
+def sources_version(package: Path) -> list[str]:
+    """Return what changes with the files of a package that is not installed: their sizes and times."""
+    if "site-packages" in package.parts:
+        return []
+    found, folders = list[str](), [str(package)]
+    while folders:
+        with os.scandir(folders.pop()) as inside:
+            for item in inside:
+                if item.is_dir(follow_symlinks=False):
+                    folders.append(item.path)
+                elif item.name.endswith((".py", ".json")):
+                    status = item.stat()
+                    found.append(f"{item.path} {status.st_size} {status.st_mtime_ns}")
+    return [blake2b("\n".join(sorted(found)).encode(), digest_size=DIGEST_BYTES).hexdigest()]
 
 
 def encode_cached_graph(graph: DependencyGraph) -> Entry:

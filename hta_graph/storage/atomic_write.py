@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import secrets
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -246,7 +245,7 @@ def _write_directly(path: Path, place: Path, pieces: Iterable[Piece]) -> None:
 @contextmanager
 def _neighbour(place: Path, remove: Callable[[Path], None]) -> Iterator[Path]:
     """Provide a temporary name next to a path; it is removed at the end."""
-    part = place.with_name(f".{place.name[:100]}.{secrets.token_hex(8)}.part")
+    part = place.with_name(f".{place.name[:100]}.{os.urandom(8).hex()}.part")
     # Noted before it is there: an interrupt can come between any two steps.
     _unfinished[part] = lambda: remove(part)
     try:

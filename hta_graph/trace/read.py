@@ -21,10 +21,10 @@ from hta_graph.trace.decompress import FileBytes, read_bytes
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import foreign_trace_error, writer_of
 from hta_graph.trace.header import has_captures, has_gpu_rows, has_labelled_processes, peek_header
-from hta_graph.trace.json_reader import Header, RowReader, paused_gc
+from hta_graph.trace.json_reader import Header, RowReader
 from hta_graph.trace.launch_arrows import match_launches_by_arrows
 from hta_graph.trace.lost_returns import end_frames_with_callers
-from hta_graph.trace.memory_limit import out_of_memory_error
+from hta_graph.trace.memory_limit import out_of_memory_error, paused_gc
 from hta_graph.trace.profiler_names import KERNEL_OF_CALL, PROFILER_RANGE
 from hta_graph.trace.rank_files import (
     FoundFile,
