@@ -129,7 +129,8 @@ class CacheFolder:
             if place.is_symlink():
                 place.unlink()
             write_file(place, entry_pieces(name, entry))
-            self._since_trim += place.stat().st_size
+            with suppress(FileNotFoundError):  # cleared at this moment
+                self._since_trim += place.stat().st_size
         except OSError as error:
             self._takes_nothing = True
             self._say_without_cache(f"cannot be written: {error.strerror or error}")
