@@ -27,9 +27,6 @@ MOST_WORKERS = 4
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# No test leaves graphs in the user's cache folder, or depends on what lies there.
-os.environ["HTA_GRAPH_CACHE"] = "off"
-
 # HTA's methods show their figures in a browser where there is a display.
 for display in ("DISPLAY", "WAYLAND_DISPLAY"):
     os.environ.pop(display, None)

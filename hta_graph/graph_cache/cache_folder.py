@@ -1,6 +1,6 @@
 """The folder of the cache: private, bounded, and shared by any number of processes; safe to delete at any time.
 
-Whatever is wrong with it, a question is answered from the trace; a line says so.
+Whatever is wrong with it, a question is answered from the trace; a line reports it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEAD_BYTES = 1 << 16
 ENTRY_NAME = re.compile(r"[0-9a-f]{40}\.hta-graph")
 UNFINISHED_NAME = re.compile(r"\.[0-9a-f]{40}\.hta-graph\.[0-9a-f]{16}\.part")
 ABANDONED_S = 3_600
-"""So old is an unfinished entry that nobody writes any more."""
+"""An unfinished entry that is older (s) is left by a killed process."""
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -115,7 +115,7 @@ class CacheFolder:
         return self._place(name).is_file()
 
     def write(self, name: str, entry: Entry) -> None:
-        """Write an entry, whole or not at all; where that is impossible a line says so."""
+        """Write an entry, whole or not at all; where that is impossible a line reports it."""
         from hta_graph.errors import HtaGraphError
         from hta_graph.storage.atomic_write import write_file  # late: a cached question writes nothing
 

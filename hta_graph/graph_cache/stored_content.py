@@ -58,7 +58,7 @@ class StoredContent:
 def stored_content(path: Path, known: Callable[[FileVersion], str | None] = lambda _: None) -> StoredContent | None:
     """Return what a file holds; None of what is no regular file, cannot be read, or is being written.
 
-    ``known`` may tell the hash of a settled version, which spares reading the file.
+    ``known`` returns the noted hash of a settled version, if there is one: then the file is not read.
     """
     with suppress(OSError, ValueError):  # a name with a null character is a ValueError
         # Of a pipe nothing may be taken.

@@ -35,7 +35,7 @@ MAX_MISSES = 8
 def cached_ranks(
     cache: GraphCache, files: Sequence[RankFile], asked: Callable[[RankFile], RankRequest], threads: int
 ) -> dict[int, DependencyGraph]:
-    """Return what is kept of what is asked of files, by rank; few or none where little is kept.
+    """Return the cached answers to requests about files, by rank; few or none where few are cached.
 
     Args:
         cache: where it is kept.
@@ -61,7 +61,7 @@ def cached_ranks(
 
 
 def cached_rank(cache: GraphCache, file: RankFile, asked: RankRequest) -> DependencyGraph | None:
-    """Return what is kept of what is asked of a file; None where nothing is, or nothing that can be believed."""
+    """Return the cached answer to a request about a file; None where there is none, or none that is sound."""
     if not _is_kept(file, asked):
         return None
     if asked.summary:
@@ -87,7 +87,7 @@ def keep_rank(cache: GraphCache, file: RankFile, asked: RankRequest, graph: Depe
 def cached_file(
     cache: GraphCache, path: Location, ranks: Collection[int] | None, asked: RankRequest
 ) -> DependencyGraph | None:
-    """Return what is kept of what is asked of the only file.
+    """Return the cached answer to a request about the only file.
 
     Raises:
         TraceError: its rank is none of ``ranks``.

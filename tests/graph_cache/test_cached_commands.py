@@ -278,7 +278,7 @@ def test_a_damaged_entry_is_written_anew(
 def test_numbers_that_name_nothing_are_no_crash(
     capsys: pytest.CaptureFixture[str], trace: Path, kept: Path, damage: Damage
 ) -> None:
-    """Whoever makes a checksum that fits gets what he wrote or what is true, and no traceback."""
+    """An entry with a checksum that fits gives what was written or what is true, and no traceback."""
     run_command(capsys, "critical-path", trace)
     sound, rng = {path: path.read_bytes() for path in entries(kept)}, random.Random(1)
     for _ in range(cases(60)):

@@ -37,7 +37,7 @@ def test_an_entry_is_read_as_it_was_written() -> None:
 
 
 def test_each_changed_byte_and_each_length_shows() -> None:
-    """Bytes between columns are nobody's: there a change is no damage."""
+    """Bytes between columns mean nothing: there a change is no damage."""
     sound = written()
     for at in range(len(sound)):
         damaged = bytearray(sound)

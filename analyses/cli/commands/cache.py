@@ -79,7 +79,7 @@ CACHE = Command(
     help="List or clear the cache of graphs",
     more="After the first question about a trace, its graph lies in this cache; commands take it from there.",
     examples=("cache",),
-    page="files.md",
+    page="cache.md",
     options=(_add_cache_command,),
     run=_run_cache,
 )
