@@ -35,7 +35,7 @@ MAX_MISSES = 8
 def cached_ranks(
     cache: GraphCache, files: Sequence[RankFile], asked: Callable[[RankFile], RankRequest], threads: int
 ) -> dict[int, DependencyGraph]:
-    """Return the cached answers to requests about files, by rank; few or none where few are cached.
+    """Return the cached answers to requests, by rank; few or none where few are cached.
 
     Args:
         cache: where it is kept.

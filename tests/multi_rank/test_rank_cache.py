@@ -40,10 +40,10 @@ def entries(folder: Path) -> list[Path]:
 
 
 def without_making(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing make a skeleton: what answers then is what was kept."""
+    """Let nothing make a summary: what answers then is what was kept."""
 
     def refuse(*_: Any) -> Any:
-        raise AssertionError("a skeleton was made")
+        raise AssertionError("a summary was made")
 
     monkeypatch.setattr("hta_graph.multi_rank.rank_request.summarize_rank", refuse)
 
@@ -65,7 +65,7 @@ def test_the_second_question_is_answered_by_what_is_kept(
 def test_what_is_kept_is_read_without_processes(
     capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reading a skeleton takes less than asking a process for it; of those that are missing processes are asked."""
+    """Reading a summary takes less than asking a process for it; of those that are missing processes are asked."""
     started: list[str] = []
 
     class Here(ProcessReader):
@@ -201,7 +201,7 @@ def test_damaged_entries_are_made_anew(
 
 @pytest.mark.slow
 def test_numbers_that_name_nothing_are_no_crash(capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path) -> None:
-    """Whoever makes a digest that fits gets what he wrote or what is true, and no traceback."""
+    """An entry with a checksum that fits gives what was written or what is true, and no traceback."""
     asked(capsys, job, tmp_path)
     sound, rng = {path: path.read_bytes() for path in entries(tmp_path)}, random.Random(1)
     for _ in range(cases(80)):
