@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from hta_graph.paths.step_table import StepRow, kinds_of_unlike_length, notable_
 from hta_graph.paths.windows import Window, step_lengths
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_names
+from hta_graph.trace.engine_steps import BY_GRAPH_LAUNCH
 
 if TYPE_CHECKING:
     from hta_graph.multi_rank.job_verdict import JobVerdict
@@ -88,12 +89,13 @@ def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
         # The recording may be longer on both sides: events without work before it, polls behind it.
         return [messages.part_of_trace(label, length, is_whole=window.label == "whole trace", has_gpu=has_gpu)]
     is_first = is_first_step(window, graph)
-    if window.step is not None and window.form == "gpu" and (len(graph.rank_graphs) > 1 or is_first):
+    if window.step is not None and window.form == "gpu" and (len(graph.rank_graphs) > 1 or (is_first and has_gpu)):
         if is_first and _engine_row(window, graph) is not None and len(graph.rank_graphs) == 1:
             return [engine_messages.first_iteration(label, length)]
         return [messages.job_iteration(label, length, is_first=is_first)]
     if not has_gpu:
-        return [f"{label}: {on_cpu}; {messages.NO_GPU}"]
+        follows = [messages.iteration(window.gpu_ns)] if window.form == "gpu" and not is_first else []
+        return [f"{label}: {'; '.join([*follows, on_cpu, messages.NO_GPU])}"]
     latency = messages.latency(length)
     iteration = messages.NO_ITERATION if is_first else messages.iteration(window.gpu_ns)
     if window.step is None:
@@ -130,6 +132,20 @@ def headline_subject(window: Window, graph: DependencyGraph) -> str:
     return engine_messages.several(len(alike), row.phase, _sizes(alike), [one.graph_launches for one in alike])
 
 
+def measured_subject(window: Window, graph: DependencyGraph) -> str:
+    """Name a window as :func:`headline_subject` does; where it is the median of an engine's steps, with its length."""
+    subject = headline_subject(window, graph)
+    if not represents_phase(window, graph):
+        return subject
+    return f"{subject}, {engine_messages.median(window.end_ns - window.start_ns)}"
+
+
+def represents_phase(window: Window, graph: DependencyGraph) -> bool:
+    """Return whether a window was chosen as the median of several engine steps of one phase."""
+    row = _engine_row(window, graph)
+    return row is not None and window.is_default and len(_of_phase(row, graph)) > 1
+
+
 def _of_phase(row: EngineStepRow, graph: DependencyGraph) -> list[EngineStepRow]:
     return [one for one in engine_rows(graph) if one.phase == row.phase and (len(one.rows) or one is row)]
 
@@ -148,11 +164,11 @@ def _engine_lengths(row: EngineStepRow, window: Window, graph: DependencyGraph) 
     """Name the iteration of an engine's step, what of it the GPU is idle, what the latency waits for, other phases."""
     is_job = len(graph.rank_graphs) > 1
     length = window.end_ns - window.start_ns
-    is_median = window.is_default and len(_of_phase(row, graph)) > 1
+    is_median = represents_phase(window, graph)
     named = [engine_messages.median(length)] if is_median else messages.lengths(None, length, None, None)
     if not is_job:
         before_first = max(row.idle_before_ns - row.before_recording_ns, 0)
-        named.append(engine_messages.idle(before_first, row.idle_ns - before_first, length))
+        named.append(engine_messages.idle(before_first, row.idle_ns - before_first, length, on_cpu=row.is_on_cpu))
     if row.before_recording_ns and not is_job:
         named.append(engine_messages.before_recording(row.before_recording_ns))
     rows = engine_rows(graph)
@@ -219,9 +235,13 @@ def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRo
         return [messages.no_steps(*_suggested_annotation(graph))]
     dropped = graph.trace.calls_without_work
     notes = [engine_messages.dropped_calls(dropped)] if dropped else []
+    row = _engine_row(window, graph)
+    if row is not None and row.engine.engine == BY_GRAPH_LAUNCH:
+        of_one = engine_messages.ONE_GRAPH_LAUNCH if len(found) == 1 else engine_messages.BY_GRAPH_LAUNCH
+        notes = [of_one, *notes]
     if len(found) == 1:
         return [messages.only_step(window.label), *notes]
-    if (row := _engine_row(window, graph)) is not None:
+    if row is not None:
         alike = _of_phase(row, graph)
         return [
             engine_messages.chosen(window.label, len(alike), row.phase, len(found)),
@@ -343,7 +363,7 @@ def window_record(window: Window, graph: DependencyGraph) -> dict[str, Any]:
 def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
     """Return the steps as JSON lists them (times in ns); those of a job with the rank that delays each, or null."""
     shown = ("step", "iteration_ns", "latency_ns", "bound_by", "outlier")
-    records = [{key: getattr(row, key) for key in shown} for row in steps]
+    records = [{key: getattr(row, key) for key in shown} | engine_record(row) for row in steps]
     of_job = [len(row.path.graph.rank_graphs) > 1 for row in steps]
     return [
         {**record, **({"held_up_by": delaying_rank(row.path)} if several else {})}
@@ -351,14 +371,37 @@ def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
     ]
 
 
+class _EngineSizes(Protocol):
+    """What a step of an inference engine says of itself."""
+
+    @property
+    def phase(self) -> str | None:
+        """What it does; None of other steps."""
+
+    @property
+    def requests(self) -> int | None:
+        """The batch; None where its name does not say."""
+
+    @property
+    def tokens(self) -> int | None:
+        """The tokens that it computes; None where its name does not say."""
+
+
+def engine_record(step: _EngineSizes | None) -> dict[str, Any]:
+    """Return what JSON adds to a step of an inference engine: phase, batch (``requests``) and tokens; else nothing."""
+    if step is None or step.phase is None:
+        return {}
+    return {"phase": step.phase, "requests": step.requests, "tokens": step.tokens}
+
+
 def delaying_rank(path: CriticalPath) -> int | None:
     """Return the rank that delays a step of a job, given by its path, if one does."""
+    job, number = path.graph, path.window.step
+    if number is None or not isinstance(job, JobGraph):
+        return None
     from hta_graph.multi_rank.job_verdict import delays_by_step, knows_causes  # late: one rank does without it
 
-    job, number = path.graph, path.window.step
-    if number is None or not isinstance(job, JobGraph) or not knows_causes(job):
-        return None
-    return delays_by_step(job).leading_rank(number)
+    return delays_by_step(job).leading_rank(number) if knows_causes(job) else None
 
 
 def delay_in_step(path: CriticalPath, verdict: JobVerdict) -> int | None:

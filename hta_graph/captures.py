@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,7 +25,7 @@ from hta_graph.model import EventKind, Ids, Ints, kind_mask
 from hta_graph.storage.location import Location, expand_file_lists
 from hta_graph.trace.engine_steps import read_step_name
 from hta_graph.trace.event_args import read_event_args
-from hta_graph.trace.header import has_captures, has_gpu_rows, peek_header
+from hta_graph.trace.header import has_captures, has_gpu_rows, has_node_names, peek_header
 from hta_graph.trace.json_reader import Header
 from hta_graph.trace.profiler_names import CAPTURE_CALL, CAPTURE_END_CALL, CAPTURED_CALL, FILL_KERNEL, KERNEL_OF_CALL
 from hta_graph.trace.rank_files import expand_inputs, header_count, rank_in_name
@@ -179,34 +179,46 @@ def _step_tokens(name: str) -> int:
 
 @dataclass(frozen=True)
 class NamedCaptures:
-    """Recordings of captures that are named, with the ranks that they say (None: none)."""
+    """Recordings of captures, and files of annotations, that are named, with the ranks that they say (None: none)."""
 
     ranks: dict[Location, int | None]
+    annotation_ranks: dict[Location, int | None]
 
     def of_rank(self, rank: int | None) -> tuple[Location, ...]:
-        """Return those of a rank: its own; where none is of that rank, those that may be of any."""
-        own = tuple(path for path, of in self.ranks.items() if of == rank)
-        return own or tuple(path for path, of in self.ranks.items() if of is None or len(set(self.ranks.values())) == 1)
+        """Return the captures of a rank: its own; where none is of that rank, those that may be of any."""
+        return _of_rank(self.ranks, rank)
+
+    def annotations_of_rank(self, rank: int | None) -> tuple[Location, ...]:
+        """Return the files of annotations of a rank, as :meth:`of_rank`."""
+        return _of_rank(self.annotation_ranks, rank)
+
+
+def _of_rank(ranks: Mapping[Location, int | None], rank: int | None) -> tuple[Location, ...]:
+    own = tuple(path for path, of in ranks.items() if of == rank)
+    return own or tuple(path for path, of in ranks.items() if of is None or len(set(ranks.values())) == 1)
 
 
 def find_captures(inputs: Sequence[str | Location], *, salvage: bool = False) -> NamedCaptures:
-    """Find the recordings of captures among files and folders; of a folder those files that are.
+    """Find the recordings of captures, and files of annotations, among files and folders; of a folder those that are.
 
     Raises:
         TraceError: a file that was named is none or cannot be read, or a folder has none.
     """
     found: dict[Location, int | None] = {}
+    annotations: dict[Location, int | None] = {}
     for place in expand_file_lists(inputs):
         paths = expand_inputs([place])
         captures = [path for path in paths if has_captures(path)]
-        if not captures:
+        named = [path for path in paths if path not in captures and has_node_names(path)]
+        annotations |= {path: rank_in_name(path) for path in named}
+        if not captures and not named:
             if paths == [place] and has_gpu_rows(place) is None:
                 read_without_log(place, salvage=salvage)  # says what is wrong with a file that is not whole
             raise TraceError(place, "records no begin and end of stream capture, so it names no kernel", RECORD_START)
         for path in captures:
             in_header = header_count(peek_header(path) or Header(), "rank")
             found[path] = rank_in_name(path) if in_header is None else in_header
-    return NamedCaptures(found)
+    return NamedCaptures(found, annotations)
 
 
 def with_captures(graph: DependencyGraph, paths: Sequence[Location], *, salvage: bool = False) -> DependencyGraph:

@@ -36,6 +36,7 @@ SAYS = {
     "build": "trace + rules = graph",
     "bounds": "what changes\nsave at most",
     "captures": "kernels of CUDA graphs,\nnamed by their capture",
+    "graph_annotations": "kernels of CUDA graphs,\nannotated by the program",
     "dataframe_import": "graphs from\nDataFrames",
     "gpu_activity": "kinds of GPU work,\nqueues, overlap",
     "what_if": "replay with changes:\nscenarios, slack",

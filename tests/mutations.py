@@ -1423,7 +1423,7 @@ COLUMNS = (
     Mutation(
         "lags of unlike kinds are compared in nanoseconds",
         "hta_graph/what_if/replay_graph.py",
-        "lags / np.maximum(usual, 1)",
+        "lags / np.maximum(usual, LEAST_USUAL_NS)",
         "1.0 * (lags - usual)",
         REPLAY_PROOF,
     ),

@@ -32,6 +32,7 @@ def test_a_file_a_name_and_a_trace_give_the_same(file: Path) -> None:
         assert hg.critical_path(also).segments.equals(expected)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("ask", "error", "said"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ def all_replayed(graph: DependencyGraph) -> Any:
     return np.concatenate([*replayed_rows(graph).values()])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_every_kernel_gets_its_operator_and_module(tmp_path: Path, kind: str) -> None:
     kernels = program(kind, layers=4)
@@ -119,6 +121,7 @@ def test_a_recording_that_begins_within_a_step_is_counted_back_from_its_end(tmp_
     assert names_around(graph, "module", all_replayed(graph)) == expected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("step", "size", "is_sure"),
     [
@@ -158,6 +161,7 @@ def unknown_ns(document: dict[str, Any]) -> int:
     return sum(row["gpu_self_ns"] for row in rows if row["name"] == "(unknown)")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rank", [0, None])
 @pytest.mark.parametrize("names", [("a.json", "b.json"), ("replay.json", "capture.json")])
 def test_in_a_folder_the_capture_is_no_rank(
@@ -297,6 +301,198 @@ def test_a_node_has_its_recorded_module_in_every_replay(tmp_path: Path, capsys: 
     assert {row["named_by"] for row in named} == {"capture"}
 
 
+def test_segments_of_the_path_have_the_operators_of_the_capture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernels = write_pair(tmp_path)
+    ask = ("critical-path", tmp_path / "b.json", "--whole")
+    plain, named = command_json(capsys, *ask), command_json(capsys, *ask, "--capture", tmp_path / "a.json")
+    assert not {"operator", "module", "operator_evidence"} & set(plain["segments"][0])
+    keys = set(plain["segments"][0])
+    assert [{key: row[key] for key in keys} for row in named["segments"]] == plain["segments"]
+    on_gpu = [row for row in named["segments"] if row["bound_by"] == "gpu_compute_bound"]
+    assert [(row["operator"], row["module"]) for row in on_gpu] == [
+        (kernel.operator, f"nn.Module: {kernel.module}") for kernel in kernels
+    ]
+    assert {row["operator_evidence"] for row in on_gpu} == {"inferred by capture"}
+    assert {row["operator"] for row in named["segments"] if row["bound_by"] == "cpu_bound"} == {None}
+    _, out, _ = run_command(capsys, *ask, "--capture", tmp_path / "a.json")
+    assert "operator" in out
+    assert f"{len(kernels)} of {len(kernels)} kernels of 1 graph replay inferred by capture (a.json)" in out
+
+
+def test_without_kernel_names_the_operators_on_the_path_are_unchecked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernels = program("dense", layers=2)
+    written(tmp_path / "a.json", captured([("c", kernels)], vendor="cuda"))
+    path = written(tmp_path / "b.json", replayed([("step", [kernels])], vendor="cuda"))
+    found = command_json(capsys, "critical-path", path, "--whole", "--capture", tmp_path / "a.json")
+    known = {row["operator_evidence"] for row in found["segments"] if row["bound_by"] == "gpu_compute_bound"}
+    assert known == {"inferred by capture, unchecked"}
+
+
+def test_what_if_scales_what_an_operator_of_the_capture_launched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernels = write_pair(tmp_path)
+    ask = ("what-if", tmp_path / "b.json", "--whole", "--capture", tmp_path / "a.json")
+    own = round(sum(1_000 * kernel.length for kernel in kernels if kernel.operator == "aten::mm"))
+    for what in ("operator:aten::mm", "operator:aten::m.$"):
+        found = command_json(capsys, *ask, "--scale", f"{what}=0.5")
+        assert found["saved_ns"] == pytest.approx(own / 2, abs=1_000)
+        assert found["changes"][0]["operator_evidence"] == "inferred by capture"
+    listed = {(one["kind"], one["name"]): one for one in command_json(capsys, *ask)["opportunities"]}
+    assert listed["operator", "aten::mm"]["operator_evidence"] == "inferred by capture"
+    assert listed["operator", "aten::mm"]["on_path_ns"] == pytest.approx(own, abs=1_000)
+    assert any(kind == "module" for kind, _ in listed)
+    _, out, _ = run_command(capsys, *ask)
+    assert "inferred by capture (a.json)" in out
+    said = one_error(capsys, tmp_path, *ask, "--scale", "operator:aten::mmm=0.5")
+    assert "did you mean 'aten::mm'" in said
+    assert "matches 'operator:aten::mm'" in one_error(capsys, tmp_path, *ask[:3], "--remove", "operator:aten::mm")
+
+
+def test_what_if_scales_a_module_of_one_layer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernels = write_pair(tmp_path)
+    module = next(kernel.module for kernel in kernels if kernel.operator == "aten::mm")
+    own = round(sum(1_000 * kernel.length for kernel in kernels if kernel.module == module))
+    ask = ("what-if", tmp_path / "b.json", "--whole", "--capture", tmp_path / "a.json")
+    found = command_json(capsys, *ask, "--remove", f"module:nn.Module: {module}")
+    assert found["saved_ns"] == pytest.approx(own, abs=2_000)
+
+
+def test_operators_of_the_capture_launch_kernels_in_every_replay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernels = program("dense", layers=4)
+    written(tmp_path / "a.json", captured([("capture_32_FULL", kernels)]))
+    written(tmp_path / "b.json", replayed([("step", [kernels]), ("step", [kernels])]))
+    rows = command_json(capsys, "operator-kernels", tmp_path, "--operators", "")["tables"]["operator_kernels"]
+    found: Counter[str] = Counter()
+    for row in rows:
+        found[row["operator"]] += row["gpu_ns"]
+        assert row["operator_evidence"] == "inferred by capture"
+        assert row["mean_launch_delay_ns"] is row["p95_runtime_delay_ns"] is None
+    expected: Counter[str] = Counter()
+    for kernel in kernels * 2:
+        expected[kernel.operator] += round(1_000 * kernel.length)
+    assert found == expected
+    plain = command_json(capsys, "operator-kernels", tmp_path / "b.json", "--operators", "")["tables"]
+    assert {row["operator_evidence"] for row in plain["operator_kernels"]} <= {None}
+
+
+def test_pictures_and_overlays_say_operators_and_how_they_are_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_pair(tmp_path)
+    ask = ("--whole", "--capture", tmp_path / "a.json")
+    run_command(capsys, "render", "--path", tmp_path / "b.json", *ask, "-o", tmp_path / "p.dot")
+    picture = (tmp_path / "p.dot").read_text()
+    assert "aten::mm ▸ " in picture
+    assert "operator ▸ kernel of a graph replay: inferred by capture" in picture
+    run_command(capsys, "render", "--lanes", tmp_path / "b.json", *ask, "-o", tmp_path / "p.svg")
+    lanes = (tmp_path / "p.svg").read_text()
+    assert "aten::mm: inferred by capture" in lanes
+    assert "kernels of graph replays are called by their operators: inferred by capture" in lanes
+    run_command(capsys, "critical-path", tmp_path / "b.json", *ask, "--overlay", tmp_path / "o.json")
+    overlay = json.loads((tmp_path / "o.json").read_text())["traceEvents"]
+    known = [row["args"] for row in overlay if row.get("cat") == "critical_path" and "operator" in row.get("args", {})]
+    assert {row["operator_evidence"] for row in known} == {"inferred by capture"}
+    run_command(capsys, "render", "--path", tmp_path / "b.json", "--whole", "-o", tmp_path / "q.dot")
+    assert "▸" not in (tmp_path / "q.dot").read_text()
+
+
+def test_a_job_names_the_kernels_of_each_rank_by_its_own_capture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    programs = {rank: program(kind, layers=3) for rank, kind in enumerate(("dense", "experts"))}
+    for rank, kernels in programs.items():
+        written(tmp_path / f"c{rank}.json", captured([("c", kernels)], rank=rank))
+        written(tmp_path / f"r{rank}.json", replayed([("step", [kernels])], rank=rank))
+    found = command_json(capsys, "critical-path", tmp_path, "--whole")
+    on_gpu = [row for row in found["segments"] if row["bound_by"] == "gpu_compute_bound"]
+    assert {row["operator_evidence"] for row in on_gpu} == {"inferred by capture"}
+    for row in on_gpu:
+        names = {(kernel.name, kernel.operator) for kernel in programs[row["rank"]]}
+        assert (row["name"], row["operator"]) in names
+    saved = command_json(capsys, "what-if", tmp_path, "--whole", "--scale", "operator:aten::mm=0.5")
+    assert saved["saved_ns"] > 0
+    # A summary has too few rows for a capture to be aligned: nothing is named, and nothing is wrong.
+    few = command_json(capsys, "critical-path", tmp_path, "--whole", "--summaries", "always")
+    assert not {"operator", "operator_evidence"} & set(few["segments"][0])
+
+
+def test_the_headline_s_largest_item_has_its_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_pair(tmp_path)
+    _, out, _ = run_command(capsys, "critical-path", tmp_path / "b.json", "--whole", "--capture", tmp_path / "a.json")
+    assert "Largest item on the critical path: gemm_64x256 of aten::mm (inferred by capture)" in " ".join(out.split())
+
+
+def annotations(kernels: list[Kernel]) -> dict[str, Any]:
+    return {
+        str(3 << 32 | at): [{"name": "scope", "module_fqn": kernel.module, "stream": 60}]
+        for at, kernel in enumerate(kernels)
+    }
+
+
+def write_nodes(folder: Path, *, zero: bool = False) -> list[Kernel]:
+    """Write a replay whose kernels have the numbers of their nodes, or 0."""
+    kernels = program("dense", layers=2)
+    trace = replayed([("step", [kernels, kernels])], vendor="cuda")
+    rows = [row for row in trace.rows if row["cat"] == "kernel"]
+    for at, row in enumerate(rows):
+        row["args"]["graph node id"] = 0 if zero else 3 << 32 | at % len(kernels)
+    written(folder / "traces" / "r.json", trace)
+    return kernels
+
+
+@pytest.mark.parametrize("place", ["named", "beside", "above", "in the folder"])
+def test_a_file_of_annotations_names_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str) -> None:
+    (tmp_path / "traces").mkdir()
+    kernels = write_nodes(tmp_path)
+    names = {"named": "x.json", "beside": "traces/kernel_annotations_rank0_1.json",
+             "above": "kernel_annotations_rank0_1.json", "in the folder": "traces/names.json"}  # fmt: skip
+    (tmp_path / names[place]).write_text(json.dumps(annotations(kernels)))
+    path = tmp_path / "traces" if place == "in the folder" else tmp_path / "traces" / "r.json"
+    ask = (path, *(("--capture", tmp_path / "x.json") if place == "named" else ()))
+    found = command_json(capsys, "attribution", *ask, "--by", "module")["tables"]["gpu_time_by_module"]
+    assert {row["name"] for row in found} == {kernel.module for kernel in kernels}
+    named = command_json(capsys, "critical-path", *ask, "--whole")["segments"]
+    known = [row for row in named if row["bound_by"] == "gpu_compute_bound"]
+    assert [row["module"] for row in known] == [kernel.module for kernel in kernels] * 2
+    assert {row["operator_evidence"] for row in known} == {"recorded"}
+    saved = command_json(capsys, "what-if", *ask, "--whole", "--remove", f"module:{kernels[1].module}")
+    own = sum(1_000 * kernel.length for kernel in kernels if kernel.module == kernels[1].module)
+    assert saved["saved_ns"] == pytest.approx(2 * own, abs=4_000)
+
+
+def test_a_node_of_number_0_has_no_annotation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "traces").mkdir()
+    kernels = write_nodes(tmp_path, zero=True)
+    names = tmp_path / "kernel_annotations_rank0_1.json"
+    names.write_text(json.dumps({"0": [{"module_fqn": "wrong"}], **annotations(kernels)}))
+    found = command_json(capsys, "attribution", tmp_path / "traces", "--by", "module")["tables"]["gpu_time_by_module"]
+    assert [row["name"] for row in found] == ["(unknown)"]
+
+
+@pytest.mark.parametrize("text", ['{"12": 7, "13": [[]], "x": []}', '{"12": [{"module_fqn": {"str": 3}}]}'])
+def test_odd_annotations_name_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    (tmp_path / "traces").mkdir()
+    write_nodes(tmp_path)
+    (tmp_path / "kernel_annotations_rank0_1.json").write_text(text)
+    found = command_json(capsys, "attribution", tmp_path / "traces", "--by", "module")["tables"]["gpu_time_by_module"]
+    assert [row["name"] for row in found] == ["(unknown)"]
+
+
+def test_annotations_of_another_rank_are_not_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "traces").mkdir()
+    kernels = write_nodes(tmp_path)
+    (tmp_path / "kernel_annotations_rank1_1.json").write_text(json.dumps(annotations(kernels)))
+    found = command_json(capsys, "attribution", tmp_path / "traces", "--by", "module")["tables"]["gpu_time_by_module"]
+    assert [row["name"] for row in found] == ["(unknown)"]
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -350,7 +546,7 @@ def test_the_real_pairs_equal_their_expected_tables(pair: str) -> None:
     assert {key: ns / 1e3 for key, ns in found.items()} == pytest.approx(sums, rel=0.002, abs=1)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.shared
 @pytest.mark.parametrize("capture", PAIRS)
 @pytest.mark.parametrize("replay", PAIRS)

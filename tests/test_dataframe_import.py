@@ -49,7 +49,7 @@ def edges_among(graph: hg.DependencyGraph, kind: str) -> list[tuple[int, str, in
 # -- what comes back ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("path", BUNDLED, ids=lambda path: path.name)
 def test_a_graphs_own_frames_give_it_back(path: Path) -> None:
     graph = hg.build_graph(hg.read_trace(path))
@@ -263,6 +263,7 @@ BAD_EVENTS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("column", "value", "says"), BAD_EVENTS)
 def test_a_bad_event_is_named(column: str, value: Any, says: str) -> None:
     with pytest.raises(QueryError) as caught:
@@ -311,6 +312,7 @@ BAD_EDGES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("values", "says"), BAD_EDGES)
 def test_a_bad_edge_is_named(values: dict[str, Any], says: str) -> None:
     more = pd.DataFrame({

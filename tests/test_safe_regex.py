@@ -50,6 +50,7 @@ def test_a_pattern_that_may_be_read_otherwise_one_day_is_none_the_worse() -> Non
     assert names_matching(["[[a]"], ["[", "b"]).tolist() == [True, False]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", ENDLESS)
 def test_a_pattern_without_end_is_given_up(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(safe_regex, "LIMIT_S", 0.05)
@@ -86,7 +87,7 @@ def test_a_limit_costs_nothing() -> None:
     assert time.process_time() - begin < 0.1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("text", ["(a+)+$", "("])
 @pytest.mark.parametrize(
     "asked",

@@ -145,15 +145,12 @@ class Gains:
     @cached_property
     def without(self) -> Mapping[str, Gain]:
         """What the window would save without each cause that has time in it."""
-        return self._with_factor(CAUSES, 0.0)
+        return {cause: gain for (cause, factor), gain in self._scaled.items() if not factor}
 
     @cached_property
     def claims(self) -> Mapping[str, Gain]:
         """What is claimed of each cause: what the window would save without it; at twice its speed, if it cannot go."""
-        return {
-            cause: self.at_double_speed(cause) if self.consists_of(cause) else gain
-            for cause, gain in self.without.items()
-        }
+        return {cause: self._scaled.get((cause, 0.5), gain) for cause, gain in self.without.items()}
 
     @cached_property
     def largest(self) -> Gain | None:
@@ -184,28 +181,29 @@ class Gains:
         """Return whether a cause is what the window is there for."""
         return cause == (BoundBy.GPU_COMPUTE_BOUND.label if self.facts.has_gpu_rows else HOST_WORK)
 
-    def at_double_speed(self, cause: str) -> Gain:
-        """Return what twice the speed of a cause saves."""
-        return self._with_factor({cause: CAUSES[cause]}, 0.5)[cause]
-
     def at_most(self, gain: Gain) -> bool:
         """Return whether a gain is an upper limit: cut to the rows, or more of the host's time than the GPU is idle."""
         by_host = gain.cause in (HOST_WORK, BoundBy.DATA_LOADING.label) and self.facts.has_gpu_rows
         return gain.is_cut or (by_host and gain.ns > self.facts.priced.gpu_idle_ns)
 
-    def _with_factor(self, causes: Mapping[str, Sequence[BoundBy]], factor: float) -> dict[str, Gain]:
+    @cached_property
+    def _scaled(self) -> Mapping[tuple[str, float], Gain]:
+        """What the window would save if causes took no time, and at twice their speed if the window is for them."""
         drafts = {}
-        for cause, classes in causes.items():
+        for cause, classes in CAUSES.items():
             meant = np.isin(self.base.parts.bound, classes) & self.base.may_change
             share = meant * (self._gloo_shares if cause == GLOO else 1.0 - self._gloo_shares * (cause == HOST_WORK))
-            if share.any():
-                drafts[cause] = ModifiedWindow(self.base)
-                drafts[cause].factor -= share * (1.0 - factor)
+            for factor in (0.0, 0.5) if self.consists_of(cause) else (0.0,):
+                if share.any():
+                    drafts[cause, factor] = ModifiedWindow(self.base)
+                    drafts[cause, factor].factor -= share * (1.0 - factor)
         saved = savings_of(self.base, list(drafts.values())).tolist()
         bounds = self.facts.priced
         return {
-            cause: Gain(cause, ns, min(bounds.of_draft(draft), int(allowed_ns(bounds, cause) * (1.0 - factor))))
-            for (cause, draft), ns in zip(drafts.items(), saved, strict=True)
+            (cause, factor): Gain(
+                cause, ns, min(bounds.of_draft(draft), int(allowed_ns(bounds, cause) * (1.0 - factor)))
+            )
+            for ((cause, factor), draft), ns in zip(drafts.items(), saved, strict=True)
         }
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,10 +18,12 @@ from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
-from hta_graph.multi_rank.job_verdict import JobVerdict
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.rank_crossings import held_up_by
 from hta_graph.paths.windows import Window
+
+if TYPE_CHECKING:
+    from hta_graph.multi_rank.job_verdict import JobVerdict
 
 FROZEN_SHARE = 0.01
 """Communication without a partner is reported from this share of all communication on."""

@@ -12,6 +12,7 @@ from analyses.display.labels import short_labels
 from analyses.messages import verdict
 from analyses.window_report import clock_lines, headline_lengths, headline_subject
 from hta_graph.arrays import distinct, summed_by
+from hta_graph.attribution.replayed_names import replayed_names
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.numbered_names import row_labels
@@ -60,8 +61,19 @@ def largest_item(facts: PathFacts) -> PathFinding:
     name, bound, ns = texts[largest // classes], BoundBy(largest % classes).label, int(sums[largest])
     rows = distinct(pieces.event[owned[key == largest]])
     ranks = _rank_evidence(graph, rows)
-    text = verdict.largest_item(name, short_labels(graph)[bound], ns, len(rows), ranks.get("ranks", ()))
-    return PathFinding(text, {"name": name, "bound_by": bound, "time_ns": ns, "calls": len(rows), **ranks})
+    operator = _operator_evidence(graph, rows)
+    said = verdict.of_operator(*operator.values()) if operator else ""
+    text = verdict.largest_item(name, short_labels(graph)[bound], ns, len(rows), ranks.get("ranks", ()), said)
+    return PathFinding(text, {"name": name, "bound_by": bound, "time_ns": ns, "calls": len(rows), **ranks, **operator})
+
+
+def _operator_evidence(graph: DependencyGraph, rows: Ids) -> dict[str, str]:
+    """Return the operator that all of some kernels of graph replays belong to, and how that is known."""
+    names = replayed_names(graph, "operator")
+    codes, known = distinct(names.innermost[rows]), names.evidence_of(rows)
+    if len(codes) != 1 or codes[0] < 0 or known is None:
+        return {}
+    return {"operator": names.texts[int(codes[0])], "operator_evidence": known}
 
 
 def _rank_evidence(graph: DependencyGraph, rows: Ids) -> dict[str, list[int]]:

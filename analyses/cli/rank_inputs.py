@@ -155,15 +155,15 @@ class RankInputs:
         if repaired > ERRORS_LISTED:
             line.say(f"… and {repaired - ERRORS_LISTED:,} more traces were repaired; run info to list them")
 
-    def job_or_graph(self, few: SummaryRequest | None = None) -> DependencyGraph:
+    def job_or_graph(self, few: Callable[[int], SummaryRequest] | None = None) -> DependencyGraph:
         """Join the ranks of several files to the job's graph; for one file or ``--rank``, return that rank's graph.
 
-        ``few`` is what summaries of many ranks must answer; without it every rank is held in full.
+        ``few`` maps the number of many ranks to what summaries must answer; without it every rank is held in full.
         """
         if self.rank is not None:
             return self.one_graph()
         if few is not None and self.many_ranks:
-            return self._job_of_summaries(few)
+            return self._job_of_summaries(few(self.many_ranks))
         is_one_file = self.count_files() == 1
         # Nearly every single file is one rank: communications of merged ones are read when they are joined.
         graphs = list(self.graphs_of_one_file() if is_one_file else self.all_ranks(communications=True).values())
@@ -183,7 +183,7 @@ class RankInputs:
         count = self.count_files()
         if count < 2:
             return 0
-        from hta_graph.multi_rank.summary_job import MANY_RANKS
+        from hta_graph.multi_rank.summary_job import MANY_RANKS  # late: one rank needs nothing of jobs
 
         return count if count > MANY_RANKS or self.use_summaries == "always" else 0
 
@@ -324,7 +324,10 @@ class RankInputs:
             return None
         ranks = None if self.rank is None else [self.rank]
         graph = self.cache.only_graph(paths[0], ranks, self.step_patterns, salvage=self.salvage)
-        return graph and self._with_kept_answers(graph)
+        # What is recorded of the kernels of replayed graphs is found by who reads traces.
+        if graph is None or graph.event_flags.graph_launch_call.any():
+            return None
+        return self._with_kept_answers(graph)
 
     def _with_kept_answers(self, graph: DependencyGraph) -> DependencyGraph:
         """Let answers about a graph that is in the cache be kept next to it."""

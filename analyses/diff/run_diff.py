@@ -39,7 +39,7 @@ from analyses.display.labels import short_labels
 from analyses.messages import diff as messages
 from analyses.scope import Scope
 from analyses.tables import Table
-from analyses.window_report import rows_after_lines
+from analyses.window_report import engine_record, rows_after_lines
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.windows import WindowForm, WindowQuery
@@ -254,6 +254,7 @@ def _steps_of_side(side: Side) -> list[dict[str, Any]]:
             "latency_ns": row.latency_ns,
             "bound_by": row.bound_by,
             "outlier": row.outlier,
+            **engine_record(row),
             "compared": row.step in compared_steps,
         }
         for row in side.steps

@@ -53,6 +53,8 @@ SHORT_IN_SERVING: Mapping[str, str] = {
     "host_code": "other host code",
     "not_started": "not started",
     "unrecorded": "unexplained",
+    "other_ranks": "other ranks",
+    "cpu_compute": "CPU operators",
 }
 """What bounds the steps of an inference engine, and why the GPU is idle in and between them; others are words."""
 

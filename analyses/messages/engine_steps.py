@@ -35,6 +35,15 @@ def several(count: int, phase: str, of: str, graph_launches: Sequence[int]) -> s
         return (
             f"{counted(count, 'step')} of {_span(graph_launches)} graph launch{'es' if max(graph_launches) > 1 else ''}"
         )
+    return of_phase(count, phase, of)
+
+
+def of_phase(count: int, phase: str, of: str = "") -> str:
+    """Count the steps of a phase, with their batch; how many graphs they launch is not said.
+
+    >>> of_phase(2, "prefill", " of batch 15"), of_phase(1, "graph")
+    ('2 prefill steps of batch 15', '1 graph step')
+    """
     return f"{counted(count, f'{phase} step')}{of}"
 
 
@@ -53,18 +62,21 @@ def median(ns: int) -> str:
     return f"median {brief_duration(ns)}"
 
 
-def idle(before_ns: int, inside_ns: int, whole_ns: int) -> str:
-    """Say how long the GPU is idle in an iteration, and where.
+def idle(before_ns: int, inside_ns: int, whole_ns: int, *, on_cpu: bool = False) -> str:
+    """Say how long the GPU is idle in an iteration, and where; on a rank without GPU work how long no operator runs.
 
     >>> idle(1_320_000, 2_050_000, 18_900_000), idle(0, 1_700_000, 10_468_000)
     ('GPU idle 3.37 ms (18%): 1.32 ms before its first kernel, 2.05 ms after', 'GPU idle 1.70 ms (16%)')
+    >>> idle(30_000_000, 2_000_000, 64_000_000, on_cpu=True)
+    'in no operator of the step 32.0 ms (50%): 30.0 ms before its first operator, 2.00 ms after'
     """
     if not before_ns + inside_ns:
-        return "GPU never idle"
-    said = f"GPU idle {time_and_share(before_ns + inside_ns, whole_ns)}"
+        return "always in an operator of the step" if on_cpu else "GPU never idle"
+    idle_for, work = ("in no operator of the step", "operator") if on_cpu else ("GPU idle", "kernel")
+    said = f"{idle_for} {time_and_share(before_ns + inside_ns, whole_ns)}"
     if before_ns and inside_ns:
-        return f"{said}: {brief_duration(before_ns)} before its first kernel, {brief_duration(inside_ns)} after"
-    return f"{said}, before its first kernel" if before_ns else said
+        return f"{said}: {brief_duration(before_ns)} before its first {work}, {brief_duration(inside_ns)} after"
+    return f"{said}, before its first {work}" if before_ns else said
 
 
 def waits(latency_ns: int, waits_ns: int, earlier: str) -> str:
@@ -99,6 +111,12 @@ def dropped_calls(count: int) -> str:
     """Say which calls at the end are no steps."""
     calls = counted(count, "call of the engine", "calls of the engine")
     return f"The last {calls} launched no GPU work in the recording and {'is' if count == 1 else 'are'} not counted."
+
+
+BY_GRAPH_LAUNCH = (
+    "No annotation names a step: each graph launch is taken as one, because the host waits for the GPU between them."
+)
+ONE_GRAPH_LAUNCH = "No annotation names a step: the only graph launch is taken as one."
 
 
 PATTERNS = "annotations that are steps of inference engines, in the order in which they are tried"

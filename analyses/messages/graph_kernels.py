@@ -36,6 +36,11 @@ def named(rank: int, label: str, named: int, every: int, replays: int, captures:
     return f"rank {rank}, {label}: {counts} inferred by capture ({captures}): {RULES[rule]}{but}"
 
 
+def recorded(rank: int, label: str, named: int, every: int) -> str:
+    """Say of how many kernels of replays the trace, or a file of annotations, records the module."""
+    return f"rank {rank}, {label}: the module of {named:,} of {every:,} kernels of graph replays is recorded"
+
+
 def not_named(rank: int, label: str, count: int, ns: int, replays: int) -> str:
     """Say how many kernels of replays no capture names."""
     what = f"{count:,} kernels ({milliseconds(ns)} ms) of {_replays(replays)}"

@@ -71,6 +71,11 @@ def steps(numbers: Sequence[int], lengths_ns: Sequence[int]) -> str:
     return f"steps: {len(numbers)} ({listed}), {spread} on the CPU"
 
 
+def phases(listed: Sequence[str]) -> str:
+    """Count the steps of an inference engine by phase."""
+    return f"phases: {', '.join(listed)}"
+
+
 def more_lanes(hidden: int) -> str:
     """Count the lanes that are left out."""
     return f"  … and {counted(hidden, 'more lane')}"

@@ -71,14 +71,15 @@ def _whom(found: JobVerdict) -> str:
 
 def _when(found: JobVerdict, window: str) -> str:
     """Name the steps: the first one of a recording, which warms up, is not among those that are compared."""
+    a_step = f"{found.phase} step".lstrip()
     if found.pattern == "since":
-        return f"in every step since step {found.since_step}"
+        return f"in every {a_step} since step {found.since_step}"
     if found.pattern == "once":
         return f"in step {found.steps[0]} alone"
     if found.pattern == "every_step" and 2 < len(found.steps) == found.compared:
-        return f"in every step from {found.steps[0]} to {found.steps[-1]}"
+        return f"in every {a_step} from {found.steps[0]} to {found.steps[-1]}"
     if len(found.steps) > STEPS_NAMED:
-        return f"in {len(found.steps)} of {found.compared} steps"
+        return f"in {len(found.steps)} of {found.compared} {a_step}s"
     if not found.steps:
         return f"in {window}"
     return f"in {'step' if len(found.steps) == 1 else 'steps'} {_listed(found.steps)}"

@@ -58,11 +58,11 @@ def page_title(headline: str, run: str) -> str:
     return f"{headline} – {run}"
 
 
-def headline(window: Window, bound: str, rank: int | None) -> str:
+def headline(subject: str, bound: str, rank: int | None) -> str:
     """Name what bounds a window, and which rank."""
     cause = "mostly unexplained" if bound == "unexplained" else f"bound by {bound}"
     cause += "" if rank is None else f" on rank {rank}"
-    return f"{capitalized(window_name(window).removeprefix('the '))}: {cause}"
+    return f"{capitalized(subject)}: {cause}"
 
 
 def empty_headline(window: Window) -> str:
@@ -78,6 +78,11 @@ def length_name(window: Window, graph: DependencyGraph) -> str:
         return "CPU time of the step"
     is_job = len(graph.rank_graphs) > 1
     return "iteration" if window.form == "gpu" or is_job or not graph.is_gpu.any() else "latency"
+
+
+def median_of(length: str) -> str:
+    """Name a length that is the median of several steps."""
+    return f"median {length}"
 
 
 def of_path(bound: str) -> str:
@@ -208,6 +213,25 @@ def lanes_left_out(count: int) -> str:
 CRITICAL_PATH, JOB_PATH, RANK_PATHS = "Critical path", "Critical path of the job", "Ranks"
 SAVINGS, STEPS, TIMELINE, GPU = "Savings", "Steps", "Timeline", "GPU"
 UNEXPLAINED, EXPORT, DETAIL_RANKS, WAITING = "Unexplained time", "Open in Perfetto", "Ranks in detail", "Waiting"
+
+ENGINE_STEPS, ALL_ENGINE_STEPS, ENGINE_FIGURE = "Engine steps", "Engine steps one by one", "Iteration by part"
+ENGINE_STEPS_MEANING = (
+    "The steps of the inference engine in the whole recording. GPU work belongs to the step that launched it. The "
+    "iteration of a step is from the end of the GPU work before it to the end of its own."
+)
+
+ALL_STEPS_TIME, SHARES_OF_PHASE = "the time of all steps", "Other percentages are of the phase's time."
+
+
+def engine_figure(steps: int) -> str:
+    """Describe the picture of an engine's steps."""
+    return f"Iterations of {counted(steps, 'step')} by part, in ms"
+
+
+def steps_per_bar(count: int) -> str:
+    """Say that bars are means."""
+    return f"Each bar is the mean of {count:,} consecutive steps."
+
 
 PATH_MEANING = "The chain of work that determines the length of the window. Its parts add up to the window exactly."
 

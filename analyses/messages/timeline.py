@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from analyses.display.sentence_format import window_name
+from analyses.display.text_layout import clipped
 from analyses.messages.report import capitalized, length_name
 
 if TYPE_CHECKING:
@@ -62,3 +63,8 @@ def lanes_shown(shown: int, total: int) -> str:
 def too_deep(events: int) -> str:
     """Say that deeply nested events are left out."""
     return f"{events:,} deeply nested events are left out."
+
+
+def of_operator(kernel: str, operator: str, evidence: str) -> str:
+    """Name a kernel of a graph replay with its operator, and how that is known."""
+    return f"{clipped(operator, 40)} ({evidence}) ▸ {clipped(kernel, 60)}"

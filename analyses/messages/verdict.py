@@ -237,11 +237,16 @@ def known_causes_save_little(least: float, whole: str) -> str:
     return f"; no known cause would save {brief_share(least)} of {whole}"
 
 
-def largest_item(name: str, what: str, time_ns: int, calls: int, ranks: Sequence[int]) -> str:
-    """Name what takes most of the path, with the ranks of a job."""
+def of_operator(operator: str, evidence: str) -> str:
+    """Name the operator that kernels of graph replays belong to, and how that is known."""
+    return f" of {clipped(operator, 60)} ({evidence})"
+
+
+def largest_item(name: str, what: str, time_ns: int, calls: int, ranks: Sequence[int], operator: str = "") -> str:
+    """Name what takes most of the path, with the ranks of a job, and the operator of a graph's kernels."""
     where = on_rank(ranks[0]) if len(ranks) == 1 else f" on {len(ranks)} ranks" if ranks else ""
     spent = f"{duration_text(time_ns)} in {counted(calls, 'call')}{where}"
-    return f"Largest item on the critical path: {clipped(name, 80)} ({what}), {spent}."
+    return f"Largest item on the critical path: {clipped(name, 80)}{operator} ({what}), {spent}."
 
 
 def unexplained(time_ns: int, share: float, longest: str) -> str:

@@ -15,7 +15,6 @@ from analyses.answer import Answer, Note
 from analyses.description import ATTRIBUTED_TO, Flag
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item
-from analyses.graph_annotations import RecordedOwners, recorded_owners
 from analyses.graph_names import naming_notes, replayed
 from analyses.messages import attribution as messages
 from analyses.messages.graph_kernels import LAUNCHED_BY_GRAPH, NAME_THEM
@@ -26,8 +25,10 @@ from hta_graph.arrays import take_or
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
 from hta_graph.attribution.graph_kernels import calls_with_owners, graph_kernels, row_names
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
+from hta_graph.attribution.replayed_names import RecordedNames
 from hta_graph.errors import UsageError
 from hta_graph.graph.numbered_names import annotation_labels
+from hta_graph.graph_annotations import recorded_owners
 from hta_graph.model import Bools, Ids
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _label_codes(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
     return np.array([number[text] for text in alike] or [0], np.int32)[codes], texts
 
 
-def _recorded_labels(graph: DependencyGraph, by: str) -> RecordedOwners:
+def _recorded_labels(graph: DependencyGraph, by: str) -> RecordedNames:
     """Return what is recorded on activities of graphs themselves; a class of modules has ``#`` for their numbers."""
     found = recorded_owners(graph, by.removesuffix("-class"))
     if by != "module-class":
@@ -100,11 +101,11 @@ def _recorded_labels(graph: DependencyGraph, by: str) -> RecordedOwners:
     alike = [STANDALONE_NUMBER.sub("#", text) for text in found.texts]
     texts = sorted(set(alike))
     codes = np.array([*(texts.index(text) for text in alike), -1], np.int32)
-    return RecordedOwners(codes[found.code], tuple(texts))
+    return RecordedNames(codes[found.code], tuple(texts))
 
 
 def _times_by_label(
-    scope: Scope, by: str, found: Any, labels: Ids, texts: list[str], recorded: RecordedOwners
+    scope: Scope, by: str, found: Any, labels: Ids, texts: list[str], recorded: RecordedNames
 ) -> pd.DataFrame:
     """Sum a scope's GPU time by label, most of its own first.
 

@@ -9,6 +9,7 @@ from typing import Any
 from analyses.display.labels import class_meanings, short_labels
 from analyses.display.sentence_format import and_more, as_sentence
 from analyses.display.text_layout import Line, duration_text, percent, table
+from analyses.graph_names import naming_notes_of_rows
 from analyses.kept_verdict import verdict_records, verdict_texts
 from analyses.messages import critical_path as messages
 from analyses.messages import job_verdict
@@ -26,6 +27,8 @@ from analyses.window_report import (
     window_lines,
     window_record,
 )
+from hta_graph.attribution.replayed_names import activity_owners_by_name, has_replayed_names, operator_columns
+from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.step_table import StepRow
@@ -64,10 +67,17 @@ def path_document(
         "coverage": path.coverage,
         "by_bound_ns": path.by_bound_ns,
         **({"segments_merged": len(path.segment_table)} if merge_runs else {}),
-        "segments": Records(path.run_columns() if merge_runs else path.segment_columns()),
+        "segments": Records(_columns_with_operators(path, merge_runs=merge_runs)),
         "unexplained": Records(unexplained),
         "diagnostics": path.graph.diagnostics_record,
     }
+
+
+def _columns_with_operators(path: CriticalPath, *, merge_runs: bool) -> dict[str, Any]:
+    """Return the columns of segments; where kernels of graph replays have names, with operator and module."""
+    events = (path.runs if merge_runs else path.segment_table).event
+    columns = path.run_columns() if merge_runs else path.segment_columns()
+    return columns | operator_columns(path.graph, events)
 
 
 @dataclass(frozen=True)
@@ -205,15 +215,31 @@ def _class_lines(path: CriticalPath) -> list[Line]:
 
 def _event_lines(path: CriticalPath, limit: int | None) -> list[Line]:
     """List what takes most of the path."""
-    totals, words = path.event_totals(), short_labels(path.graph)
+    named = has_replayed_names(path.graph)
+    codes, operators = activity_owners_by_name(path.graph, "operator") if named else (None, [])
+    totals, words = path.event_totals(codes), short_labels(path.graph)
+    if named:
+        totals["owner"] = texts_of_codes(operators, totals["owner"], "")
     length = max(path.length_ns, 1)
     rows = [
         [
             duration_text(int(ns)), percent(ns / length), f"{calls:,}" if name else "-", *map(str, rank),
-            words[bound], name or NOT_RECORDED,
+            words[bound], *owner, name or NOT_RECORDED,
         ]
-        for name, bound, ns, calls, *rank in list(zip(*totals.values(), strict=True))[:limit]
+        for name, bound, ns, calls, rank, owner in _largest_items(totals)[:limit]
     ]  # fmt: skip
-    header = ["time", "share", "calls", *(["rank"] if "rank" in totals else []), "class", "name"]
-    texts = [len(header) - 2, len(header) - 1]
-    return [messages.LARGEST_ITEMS, *table(rows, header, left=texts, names=texts[1:])]
+    header = [
+        "time", "share", "calls", *(["rank"] if "rank" in totals else []), "class",
+        *(["operator"] if named else []), "name",
+    ]  # fmt: skip
+    texts = [*range(header.index("class"), len(header))]
+    notes = naming_notes_of_rows(path.graph, path.segment_table.event, path.window.label)
+    return [messages.LARGEST_ITEMS, *table(rows, header, left=texts, names=texts[1:]), *(["", *notes] if notes else [])]
+
+
+def _largest_items(totals: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Return the items of a path: name, class, time, calls, and, in lists, rank and operator where there are any."""
+    further = [
+        [[one] for one in totals[key]] if key in totals else [[]] * len(totals["name"]) for key in ("rank", "owner")
+    ]
+    return list(zip(*(totals[key] for key in ("name", "bound_by", "time_ns", "calls")), *further, strict=True))

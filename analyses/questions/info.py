@@ -11,8 +11,9 @@ import numpy as np
 
 from analyses.display.labels import EDGE
 from analyses.display.text_layout import Line, table
+from analyses.messages import engine_steps as engine_messages
 from analyses.messages import info as messages
-from analyses.window_report import clock_lines, sync_record_lines
+from analyses.window_report import clock_lines, engine_record, sync_record_lines
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
 from hta_graph.text.sanitize import encodable_path
@@ -37,7 +38,10 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
         "lanes": [
             {"lane": label, "events": int(count)} for label, count in zip(graph.lanes.labels, per_lane, strict=True)
         ],
-        "steps": [{"step": s.number, "start_ns": s.start_ns, "end_ns": s.end_ns} for s in graph.steps()],
+        "steps": [
+            {"step": item.number, "start_ns": item.start_ns, "end_ns": item.end_ns, **engine_record(item.engine)}
+            for item in graph.steps()
+        ],
         "gpus": list(graph.trace.gpu_names),
         "start_ns": int(times.start.min()) if len(events) else None,
         "end_ns": int(times.end.max()) if len(events) else None,
@@ -58,6 +62,7 @@ def info_lines(info: dict[str, Any]) -> list[Line]:
         messages.gpus(info["gpus"]),
         *_driven_line(info["lanes"]),
         messages.steps([step["step"] for step in steps], [step["end_ns"] - step["start_ns"] for step in steps]),
+        *_phases_line(steps),
         *clock_lines(diagnostics["gpu_clock"]),
         *sync_record_lines(diagnostics),
         "",
@@ -88,6 +93,24 @@ def _driven_line(lanes: list[dict[str, Any]]) -> list[str]:
         if found := GPU_OF_LANE.match(item["lane"]):
             events[int(found[1])] += item["events"]
     return [messages.driven_gpus(events)] if len(events) > 1 else []
+
+
+def _phases_line(steps: list[dict[str, Any]]) -> list[str]:
+    """Count an engine's steps by phase, the most frequent first, with their batches.
+
+    >>> step = {"phase": "decode", "requests": 8, "tokens": 8}
+    >>> _phases_line([step, {**step, "requests": 6, "tokens": 6}, {"phase": "graph", "requests": None, "tokens": None}])
+    ['phases: 2 decode steps of batch 6 to 8, 1 graph step']
+    >>> _phases_line([{"step": 0}])
+    []
+    """
+    counts = Counter(step["phase"] for step in steps if "phase" in step)
+    found = []
+    for phase, count in counts.most_common():
+        own = [step for step in steps if step.get("phase") == phase]
+        requests, tokens = ([step[name] for step in own if step[name] is not None] for name in ("requests", "tokens"))
+        found.append(engine_messages.of_phase(count, phase, engine_messages.sizes(requests, tokens)))
+    return [messages.phases(found)] if found else []
 
 
 def _lane_lines(lanes: list[dict[str, Any]], limit: int = 12) -> list[Line]:

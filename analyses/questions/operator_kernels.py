@@ -16,12 +16,16 @@ from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
 from analyses.display.headline import largest_item
 from analyses.display.text_layout import clipped
+from analyses.graph_names import naming_notes
 from analyses.messages import kernel_sequences as messages
 from analyses.scope import Scope, idle_first
-from analyses.tables import Table, event_names, scopes_in, table_of
+from analyses.tables import Table, event_names, joined, scopes_in, table_of
 from analyses.window_report import clock_notes
+from hta_graph.alignment.captured_launches import UNCHECKED
 from hta_graph.alignment.sequence_patterns import SequencePatterns, sequence_patterns
-from hta_graph.arrays import percentiles_by
+from hta_graph.arrays import percentiles_by, take_or
+from hta_graph.attribution.graph_kernels import graph_kernels, in_own_rows, row_names
+from hta_graph.attribution.replayed_names import BY_CAPTURE, WITHOUT_NAMES
 from hta_graph.gpu_activity import WorkType
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
@@ -38,7 +42,7 @@ SHOWN = 20
 COLUMNS = (
     *("rank", "scope", "operator", "count", "kernels", "gpu_ns"),
     *(f"{which}_{delay}_delay_ns" for delay in ("launch", "runtime") for which in ("mean", "median", "p95")),
-    "kernel_sequence",
+    *("kernel_sequence", "operator_evidence"),
 )
 """``kernels`` counts those of one occurrence; the delays are rounded to a whole nanosecond."""
 
@@ -47,13 +51,15 @@ def operator_kernels(scopes: Sequence[Scope], prefix: str = OPERATORS) -> pd.Dat
     """List which kernels operators launch, in the order of the launches.
 
     A kernel belongs to the innermost operator with the prefix that is open on the launch call's thread; HTA takes
-    operators of other threads too. Every call that launches kernels counts, of AMD and of graphs too.
+    operators of other threads too. Every call that launches kernels counts, of AMD and of graphs too. Kernels of graph
+    replays belong to the operators around their launches during capture, where these are known.
 
     Returns:
         rank, scope, operator, count (occurrences with this sequence), kernels (of one occurrence), gpu_ns (of all),
         mean_launch_delay_ns, median_launch_delay_ns, p95_launch_delay_ns from the operator's start to its first launch,
         mean_runtime_delay_ns, median_runtime_delay_ns, p95_runtime_delay_ns from that launch's start to that of its
-        kernel (p95: the 95th percentile), kernel_sequence (names joined with arrows); most frequent first.
+        kernel (p95: the 95th percentile), kernel_sequence (names joined with arrows), operator_evidence (how operators
+        of graph replays were found; these have no delays: in a replay none runs); most frequent first.
     """
     return table_of(scopes, lambda scope: _described_sequences(scope, prefix), COLUMNS)
 
@@ -64,7 +70,7 @@ def _described_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
     length = graph.event_table.end - graph.event_table.start
     count = found.counts()
     launch_delay, runtime_delay = launch_delays(scope, found)
-    frame = pd.DataFrame(
+    own = pd.DataFrame(
         {
             "operator": event_names(graph, found.owner[found.example]),
             "count": count,
@@ -73,9 +79,42 @@ def _described_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
             **_delay_columns("launch", launch_delay, found),
             **_delay_columns("runtime", runtime_delay, found),
             "kernel_sequence": joined_names(graph, found, ARROW),
+            "operator_evidence": np.full(len(count), None, object),
         }
     )
+    replayed = _replayed_sequences(scope, prefix)
+    frame = joined([own, replayed], COLUMNS[2:]) if len(replayed) else own
     return frame.sort_values(["count", "gpu_ns"], ascending=False, kind="stable", ignore_index=True)
+
+
+def _replayed_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
+    """Describe what operators launched while graphs were captured, once for each replay."""
+    graph, named = scope.graph, graph_kernels(scope.graph)
+    work = scope.work.take((named.launch[scope.work.row] >= 0) & (scope.work.type != WorkType.MEMORY))
+    if not len(work):
+        return pd.DataFrame(columns=COLUMNS[2:])
+    launches = named.launch[work.row]
+    owner = in_own_rows(graph, launches, lambda one, calls: _operators_around(one, calls, prefix))
+    work, owner, launches = work.take(owner >= 0), owner[owner >= 0], launches[owner >= 0]
+    # In each replay an operator of the capture is one more occurrence.
+    pairs, number = np.unique(np.stack([work.call, owner]), axis=1, return_inverse=True)
+    order = np.lexsort((launches, number.reshape(-1)))
+    codes, texts = row_names(graph)
+    size = len(graph.event_table)
+    names = np.concatenate([codes[:size], codes[pairs[1]]])
+    found = sequence_patterns((size + number.reshape(-1)[order]).astype(np.int32), work.row[order], names)
+    unchecked = [one.call for one in named.replays if one.rule == UNCHECKED]
+    example = found.owner[found.example] - size
+    length = graph.event_table.end - graph.event_table.start
+    return pd.DataFrame({
+        "operator": [texts[code] for code in names[found.owner[found.example]].tolist()],
+        "count": found.counts(),
+        "kernels": np.diff(found.first)[found.example],
+        "gpu_ns": found.per_pattern(found.per_group(length[found.members])),
+        **{name: pd.array([pd.NA] * len(example), "Int64") for name in COLUMNS if name.endswith("_delay_ns")},
+        "kernel_sequence": joined_names(graph, found, ARROW),
+        "operator_evidence": np.where(np.isin(pairs[0][example], unchecked), WITHOUT_NAMES, BY_CAPTURE),
+    })  # fmt: skip
 
 
 def _delay_columns(name: str, delay: Ints, found: SequencePatterns) -> dict[str, Ints]:
@@ -91,7 +130,8 @@ def _delay_columns(name: str, delay: Ints, found: SequencePatterns) -> dict[str,
 def sequences_of_operators(scope: Scope, prefix: str) -> SequencePatterns:
     """Return the kernels of each operator in the order in which they were launched and began."""
     events = scope.graph.event_table
-    work = scope.work.take((scope.work.call >= 0) & (scope.work.type != WorkType.MEMORY))
+    named = graph_kernels(scope.graph).launch[scope.work.row] >= 0
+    work = scope.work.take((scope.work.call >= 0) & (scope.work.type != WorkType.MEMORY) & ~named)
     owner = _operators_around(scope.graph, work.call, prefix)
     # An operator's kernels in the order of their calls; those of one call (a graph) in the order of their starts.
     order = np.lexsort((work.row, work.call, owner))
@@ -103,7 +143,7 @@ def _operators_around(graph: DependencyGraph, calls: Ids, prefix: str) -> Ids:
     """Return the innermost operator with a prefix around each call; -1 where there is none."""
     wanted = np.array([name.startswith(prefix) for name in graph.names], np.bool_)
     name, around = graph.event_table.name, graph.operator_around
-    found = around[calls]
+    found: Ids = take_or(around, calls)
     # From operator to operator outwards, for all calls at once, until each has reached one with the prefix or none.
     while (others := (found >= 0) & ~wanted[name[found]]).any():
         found[others] = around[found[others]]
@@ -134,7 +174,8 @@ def answer(scopes: Sequence[Scope], operators: str = OPERATORS) -> Answer:
     """
     frame = operator_kernels(scopes, operators)
     answered = scopes_in(frame)
-    notes = [_missing_note(scope, operators) for scope in scopes if (scope.rank, scope.label) not in answered]
+    notes: list[str | Note] = [*naming_notes(scopes)]
+    notes += [_missing_note(scope, operators) for scope in scopes if (scope.rank, scope.label) not in answered]
     most = largest_item(frame, ["operator", "kernel_sequence"], "gpu_ns")
     return Answer(
         {"operator_kernels": frame},
@@ -161,13 +202,20 @@ MEANINGS = {
     "operator": column_types.text("Name of the operator."),
     "count": column_types.integer("Number of occurrences of the operator with this sequence."),
     "kernels": column_types.integer("Number of kernels per occurrence."),
-    "mean_launch_delay_ns": column_types.ns("Mean time from the operator's start to its first launch"),
-    "median_launch_delay_ns": column_types.ns("Median time from the operator's start to its first launch"),
-    "p95_launch_delay_ns": column_types.ns("95th percentile of the time from the operator's start to its first launch"),
-    "mean_runtime_delay_ns": column_types.ns("Mean time from the start of that launch to the start of its kernel"),
-    "median_runtime_delay_ns": column_types.ns("Median time from the start of that launch to the start of its kernel"),
-    "p95_runtime_delay_ns": column_types.ns(
-        "95th percentile of the time from the start of that launch to the start of its kernel"
+    **{
+        f"{which}_{delay}_delay_ns": column_types.ns(f"{words} {span}; null for graph replays", null=True)
+        for delay, span in (
+            ("launch", "the operator's start to its first launch"),
+            ("runtime", "the start of that launch to the start of its kernel"),
+        )
+        for which, words in (
+            ("mean", "Mean time from"),
+            ("median", "Median time from"),
+            ("p95", "95th percentile of the time from"),
+        )
+    },
+    "operator_evidence": column_types.text(
+        "How the operator of kernels of graph replays was found: inferred by capture; null for others.", null=True
     ),
 }
 TABLES = {"operator_kernels": Table(operator_kernels, COLUMNS, MEANINGS)}

@@ -26,6 +26,8 @@ from hta_graph.paths.windows import main_phase
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+    from hta_graph.model import Ints
+
 __all__ = ["TABLES", "answer", "engine_phases", "engine_steps", "figure", "graph_sizes", "step_gaps"]
 
 STEPS = [
@@ -64,8 +66,8 @@ def engine_steps(scopes: Sequence[Scope]) -> pd.DataFrame:
 
 def _steps_of(scope: Scope) -> list[EngineStepRow]:
     """Return the engine steps that start in a window."""
-    every, start = engine_step_table(scope.graph), {item.number: item.event for item in scope.graph.steps()}
-    inside = scope.holds(np.array([start[row.number] for row in every], np.int64))
+    every = engine_step_table(scope.graph)
+    inside = scope.holds(np.array([row.event for row in every], np.int64))
     return [row for row, is_inside in zip(every, inside.tolist(), strict=True) if is_inside]
 
 
@@ -101,7 +103,7 @@ def _known(number: int | None) -> Any:
 
 def _runs_as(row: EngineStepRow) -> str:
     """Say whether most of a step's GPU activities are launched by graphs."""
-    if not row.activities:
+    if not row.activities or row.is_on_cpu:
         return "no GPU work"
     if not row.activities_in_graphs:
         return "eager"
@@ -134,7 +136,7 @@ def _phase_record(phase: str, rows: Sequence[EngineStepRow], every_ns: int) -> d
     time_ns, parts = sum(row.own_ns for row in rows), _parts_of_time(rows)
     tokens = [row.engine.tokens for row in rows if row.engine.tokens is not None]
     known = len(tokens) == len(rows)
-    shares = dict(zip(BOUNDS, parts, strict=True))
+    shares = dict(zip(("cpu_compute" if rows[0].is_on_cpu else "gpu_compute", *BOUNDS[1:4]), parts, strict=True))
     columns = ("gpu_work_share", "exposed_communication_share", "idle_before_share", "idle_inside_share")
     return {
         "phase": phase,
@@ -247,6 +249,8 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     notes: list[str | Note] = [
         Note(messages.no_steps(rank), messages.NAME_STEPS) for rank in _ranks_without_steps(scopes)
     ]
+    if on_cpu := [scope.rank for scope in scopes if any(row.is_on_cpu for row in _steps_of(scope))]:
+        notes.append(messages.no_gpu_work(list(dict.fromkeys(on_cpu))))
     notes += [note for scope in scopes for note in _notes_on_waits(scope)]
     return Answer(tables, notes, conclusion=_conclusion(scopes, tables))
 
@@ -266,7 +270,10 @@ def _notes_on_waits(scope: Scope) -> list[str]:
 
 
 def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> list[str]:
-    """Return the headline: the phase with most time on the rank whose GPU is idle longest in it, and why it is."""
+    """Return the headline: the phase with most time on the rank whose GPU is idle longest in it, and why it is.
+
+    Where a rank waits for the others, they are looked at.
+    """
     steps = [(scope, row) for scope in scopes for row in _steps_of(scope)]
     phase = main_phase([row.phase for _, row in steps], [row.own_ns for _, row in steps])
     if phase is None:
@@ -275,39 +282,57 @@ def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> lis
     idle: Counter[int] = Counter({scope.rank: 0 for scope, _ in of_phase})
     for scope, row in of_phase:
         idle[scope.rank] += row.idle_ns
+    gaps = tables["step_gaps"]
+    for_others = gaps[(gaps["phase"] == phase) & (gaps["cause"] == StepGapCause.OTHER_RANKS.label)]
+    for at, waits_ns in zip(for_others["rank"].tolist(), for_others["idle_ns"].tolist(), strict=True):
+        idle[at] -= waits_ns
     rank = max(idle, key=lambda at: idle[at])
     rows = [row for scope, row in of_phase if scope.rank == rank]
     record = _phase_record(phase, rows, 0)
     usual = sorted(rows, key=lambda row: row.own_ns)[(len(rows) - 1) // 2]
     where = f" on rank {rank}" if len(idle) > 1 else ""
-    said = [messages.headline(f"{_subject(rows)}{where}", usual.own_ns, _idle_of(usual), record["bound_by"], len(rows))]
-    said += _largest_cause(tables["step_gaps"], rank, phase, len(rows), record)
+    subject, bound, on_cpu = f"{_subject(rows)}{where}", record["bound_by"], rows[0].is_on_cpu
+    said = [messages.headline(subject, usual.own_ns, _idle_of(usual), bound, len(rows), on_cpu=on_cpu)]
+    said += _longest(rows)
+    said += _largest_cause(gaps, rank, phase, len(rows), record["time_ns"], on_cpu=on_cpu)
     others = [row for scope, row in steps if scope.rank == rank]
     said += _other_phases(phase, others)
     return ["; ".join(said), *_padding(tables["graph_sizes"], rank)]
 
 
 def _subject(rows: Sequence[EngineStepRow]) -> str:
+    return step_messages.several(len(rows), rows[0].phase, _sizes(rows), [row.graph_launches for row in rows])
+
+
+def _sizes(rows: Sequence[EngineStepRow]) -> str:
     requests = [row.engine.requests for row in rows if row.engine.requests is not None]
     tokens = [row.engine.tokens for row in rows if row.engine.tokens is not None]
-    of = step_messages.sizes(requests, tokens, rows[0].engine.image_size)
-    return step_messages.several(len(rows), rows[0].phase, of, [row.graph_launches for row in rows])
+    return step_messages.sizes(requests, tokens, rows[0].engine.image_size)
+
+
+def _longest(rows: Sequence[EngineStepRow]) -> list[str]:
+    """Name the step that takes most of the time of at least three: a long prompt that all requests wait for."""
+    longest, total = max(rows, key=lambda row: row.own_ns), sum(row.own_ns for row in rows)
+    if len(rows) <= 2 or longest.own_ns <= MOSTLY * total:
+        return []
+    return [messages.longest(f"{longest.label}{_sizes([longest])}", longest.own_ns, longest.own_ns / total)]
 
 
 LEAST_IDLE = 0.05
 """Idle time below this share of a phase's time has no cause in the headline."""
 
 
-def _largest_cause(gaps: pd.DataFrame, rank: int, phase: str, steps: int, record: dict[str, Any]) -> list[str]:
+def _largest_cause(gaps: pd.DataFrame, rank: int, phase: str, steps: int, time_ns: int, *, on_cpu: bool) -> list[str]:
     own = gaps[(gaps["rank"] == rank) & (gaps["phase"] == phase)]
     total = int(own["idle_ns"].sum())
-    if not record["time_ns"] or total < LEAST_IDLE * record["time_ns"]:
+    if not time_ns or total < LEAST_IDLE * time_ns:
         return []
     sums = own.groupby("cause")["idle_ns"].sum()
     cause = str(sums.idxmax())
     names = own[own["cause"] == cause].sort_values("idle_ns", ascending=False)["name"]
     name = names.iloc[0] if pd.notna(names.iloc[0]) else ""
-    return [messages.largest_cause(cause, name, round(int(sums[cause]) / steps), sums[cause] / total)]
+    per_step = round(int(sums[cause]) / steps)
+    return [messages.largest_cause(cause, name, per_step, sums[cause] / total, on_cpu=on_cpu)]
 
 
 PHASES_NAMED = 3
@@ -349,13 +374,19 @@ def figure(found: Answer) -> Figure:
         f"{f'rank {rank}, ' if several else ''}{step} {phase}"
         for rank, step, phase in zip(frame["rank"], frame["step"], frame["phase"], strict=True)
     ]
-    idle = frame["idle_before_ns"] + frame["idle_inside_ns"]
-    work = frame["iteration_ns"] - frame["exposed_communication_ns"] - idle
-    for column, label in messages.PARTS.items():
-        values = work if column == "gpu_work_ns" else frame[column]
-        made.add_bar(name=label, x=labels, y=values / 1e6, marker_color=PART_COLOUR[column])
+    for column, values in time_parts(frame).items():
+        made.add_bar(name=messages.PARTS[column], x=labels, y=values / 1e6, marker_color=PART_COLOUR[column])
     made.update_layout(barmode="stack", bargap=0.1)
     return made
+
+
+def time_parts(frame: pd.DataFrame) -> dict[str, Ints]:
+    """Return the parts of the iterations (ns) in a table of steps, in the order of :data:`messages.PARTS`."""
+    idle = frame["idle_before_ns"] + frame["idle_inside_ns"]
+    work = frame["iteration_ns"] - frame["exposed_communication_ns"] - idle
+    return {
+        column: (work if column == "gpu_work_ns" else frame[column]).to_numpy(np.int64) for column in messages.PARTS
+    }
 
 
 PHASE = column_types.text(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,13 +16,15 @@ from analyses.advice.host_rules import host_may_poll
 from analyses.advice.recording_rules import mostly_start_up_ns, start_up_recorded
 from analyses.display.dataframe_text import more_ranks
 from analyses.display.labels import class_meanings, short_labels
-from analyses.display.sentence_format import brief_duration, headline_name
+from analyses.display.sentence_format import brief_duration
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
+from analyses.graph_names import naming_notes_of_rows
 from analyses.messages import what_if as messages
 from analyses.messages.window import NOT_RECORDED, whose
 from analyses.window_report import (
     default_lines,
     has_iteration,
+    measured_subject,
     missing_lines,
     slack_lines,
     slack_record,
@@ -45,11 +47,18 @@ from hta_graph.text.sanitize import encodable_path
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.changes import Change, remove, scale
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
-from hta_graph.what_if.opportunities import MIN_SHARE, Opportunity, opportunity_rows, without_duplicates
+from hta_graph.what_if.opportunities import (
+    MIN_SHARE,
+    Opportunity,
+    operator_evidence,
+    opportunity_rows,
+    without_duplicates,
+)
 from hta_graph.what_if.predict import JobPrediction, RankPathTotals, WindowReplay, summary_replay
 from hta_graph.what_if.reliability import Reliability, reliability, reliability_after, with_missing_rows
 from hta_graph.what_if.replay import Replayed, replay
 from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS, scenario
+from hta_graph.what_if.selectors import Selector, selected_parts
 from hta_graph.what_if.sensitivity import TOLERANCE_NS, Curve, next_on_path, sensitivity
 from hta_graph.what_if.slack import NearCritical, near_critical
 from hta_graph.what_if.step_predictions import StepPredictions, step_predictions
@@ -346,9 +355,9 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         "inferred_share": replayed.inferred_share,
         "reliable": found.reliability.reason is None,
         "reason": found.reliability.reason,
-        "changes": [one.as_record() for one in found.asked],
+        "changes": [{**one.as_record(), **_evidence_record(found, one)} for one in found.asked],
         "next": found.next,
-        "opportunities": [vars(one) for one in found.opportunities_within_rows],
+        "opportunities": [_opportunity_record(one) for one in found.opportunities_within_rows],
         "scenarios": [{**one.as_record(), "saved_ns": saved.ns} for one, saved in found.scenarios_within_rows],
         "path_before": _path_record(replayed.path_before, graph),
         "path_after": _path_record(replayed.path_after, graph),
@@ -356,6 +365,21 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         **({"near": slack_record(found.near)} if found.near else {}),
         "diagnostics": graph.diagnostics_record,
     }
+
+
+def _opportunity_record(one: Opportunity) -> dict[str, Any]:
+    """Return an opportunity as JSON lists it; only of kernels of graph replays it says how its name is known."""
+    return {key: value for key, value in vars(one).items() if key != "operator_evidence" or value is not None}
+
+
+def _evidence_record(found: WhatIf, one: NamedChange) -> dict[str, str]:
+    """Say how it is known which kernels of graph replays a change is about; nothing where it is about none."""
+    what = one.record.get("what")
+    if what is None or not isinstance(found.replayed, Replayed):
+        return {}
+    base, selector = found.replayed.draft.base, Selector.of(what)
+    evidence = operator_evidence(base, selector.kind, selected_parts(base, selector))
+    return {"operator_evidence": evidence} if evidence else {}
 
 
 def _latency_record(latency: Replayed) -> dict[str, int]:
@@ -432,7 +456,7 @@ def _headline(found: WhatIf) -> list[str]:
     replayed = found.replayed
     if not found.asked:
         return _largest_savings(found)
-    name = _window_name(found, headline_name)
+    name = _window_name(found)
     if not replayed.saved_ns:
         less = bool(replayed.remarks)
         said = messages.no_gain(name, replayed.measured_ns, is_unchanged=replayed.is_unchanged, means_less=less)
@@ -510,14 +534,14 @@ def _largest_savings(found: WhatIf) -> list[str]:
     """
     trusted = found.reliability
     if trusted.missing is not None:
-        return [messages.unknown_savings(headline_name(found.replayed.window), trusted.missing, trusted.share)]
+        return [messages.unknown_savings(_subject(found), trusted.missing, trusted.share)]
     ranked = sorted((*_best_opportunity(found), *_best_scenario(found)), key=lambda one: -one.ns)
     if not ranked:
-        return [messages.nothing_to_gain(_window_name(found, headline_name), found.replayed.measured_ns)]
+        return [messages.nothing_to_gain(_window_name(found), found.replayed.measured_ns)]
     first, *rest = ranked
     if trusted.reason is not None and first.ns < SMALL_SHARE * found.replayed.measured_ns:
         # What replay leaves fixed may hide a larger saving than the small one that is left.
-        unknown = messages.unknown_savings(headline_name(found.replayed.window), trusted.reason, trusted.share)
+        unknown = messages.unknown_savings(_subject(found), trusted.reason, trusted.share)
         return [unknown, *(messages.also(one.group, one.said) for one in ranked)]
     sure = (*_best_opportunity(found, sure=True), *_best_scenario(found, sure=True)) if first.may_be_waiting else ()
     without = sorted((one for one in sure if one.ns), key=lambda one: -one.ns)[:1]
@@ -526,7 +550,7 @@ def _largest_savings(found: WhatIf) -> list[str]:
     once = start_up_recorded(facts) if facts else None
     polls = host_may_poll(facts) if facts else None
     if once and (start_up_ns := mostly_start_up_ns(once, found.replayed.measured_ns)):
-        window, length_ns = headline_name(found.replayed.window), found.replayed.measured_ns
+        window, length_ns = _subject(found), found.replayed.measured_ns
         said = messages.saving_of(start_up_ns, length_ns, at_most=False)
         return [messages.start_up(window, said), *(messages.also(one.group, one.said) for one in ranked)]
     return [
@@ -605,7 +629,7 @@ def _best_scenario(found: WhatIf, *, sure: bool = False) -> list[Leading]:
 
 
 def _leading_name(found: WhatIf, first: Leading) -> str:
-    return _window_name(found, headline_name, moves_communication=first.may_be_waiting)
+    return _window_name(found, moves_communication=first.may_be_waiting)
 
 
 def _also_trusted(found: WhatIf, first: Leading, one: Leading) -> str:
@@ -613,11 +637,14 @@ def _also_trusted(found: WhatIf, first: Leading, one: Leading) -> str:
     return _trusted(found, one.said) if first.may_be_waiting and not one.may_be_waiting else one.said
 
 
-def _window_name(
-    found: WhatIf, named: Callable[[Window], str], *, moves_communication: bool = False
-) -> str:  # fmt: skip
+def _window_name(found: WhatIf, *, moves_communication: bool = False) -> str:
     """Name the window, with the reason where its replay cannot be trusted."""
-    return _trusted(found, named(found.replayed.window), moves_communication=moves_communication)
+    return _trusted(found, _subject(found), moves_communication=moves_communication)
+
+
+def _subject(found: WhatIf) -> str:
+    """Name the window in front of a colon; of an engine's steps phase, count, batch and median."""
+    return measured_subject(found.replayed.window, found.graph)
 
 
 def _trusted(found: WhatIf, said: str, *, moves_communication: bool = False) -> str:
@@ -685,7 +712,15 @@ def _assumption_lines(found: WhatIf) -> list[Line]:
         replayed.earlier_share, replayed.frozen_share, replayed.inferred_share,
         is_step=replayed.window.step is not None,
     )  # fmt: skip
-    return [*changed, rests, *_new_silence(found)]
+    return [*changed, rests, *_naming_lines(found), *_new_silence(found)]
+
+
+def _naming_lines(found: WhatIf) -> list[str]:
+    """Say which kernels of graph replays have operators and modules by capture or annotation."""
+    if not isinstance(found.replayed, Replayed):
+        return []
+    base = found.replayed.draft.base
+    return naming_notes_of_rows(found.graph, base.parts.owner, base.window.label)
 
 
 def _new_silence(found: WhatIf) -> list[str]:

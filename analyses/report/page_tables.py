@@ -70,7 +70,7 @@ LONGEST_HOVER, LONGEST_NAME = 120, 600
 """The most characters of a full text and of a full name, which the search finds; kernels have names of thousands."""
 HEADINGS = {"next": "next bottleneck"}
 """Headings that need more words on a page."""
-NAMES = ("name", "kernel", "kernel type", "call", "part", "cause", "while in", "diagnostic")
+NAMES = ("name", "kernel", "kernel type", "call", "part", "cause", "while in", "diagnostic", "step", "phase")
 """Headings of columns that name a row, the best name first."""
 
 

@@ -11,6 +11,7 @@ from analyses.display.page import page_of
 from analyses.messages import report as words
 from analyses.messages.window import OTHER_STEP
 from analyses.report import sections
+from analyses.report.engine_section import engine_sections
 from analyses.report.gain_curves import worth_a_card
 from analyses.report.job_window import is_shared, rank_windows, steps_on_rank
 from analyses.report.opportunities import gain_sections, gains_of
@@ -153,8 +154,9 @@ def _further_sections(
     rank: int,
     parts: Sequence[ReportPart],
 ) -> list[Section]:
-    """Return the sections below the timeline: the GPU, unexplained time, the export."""
+    """Return the sections below the timeline: an engine's steps, the GPU, unexplained time, the export."""
     return [
+        *engine_sections({of: path.graph for of, path in paths.items()}, rank, timeline),
         *_gpu_sections(scopes, timeline, rank, parts),
         _unexplained_section(paths, timeline, rank),
         Section(words.EXPORT, words.EXPORT_MEANING, template="overlay_part.html"),

@@ -17,7 +17,7 @@ from analyses.messages import report as words
 from analyses.report.gain_curves import gain_name
 from analyses.report.page_labels import page_labels
 from analyses.report.path_lanes import PathPicture, path_picture
-from analyses.window_report import has_iteration, verdict_of_job
+from analyses.window_report import has_iteration, headline_subject, represents_phase, verdict_of_job
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.what_if.opportunities import Opportunity
@@ -145,7 +145,7 @@ def _headline(facts: PathFacts, bound: PathFinding, found: Sequence[PathFinding]
     if delayed := next((one.text for one in found if one.rule == "held_up_by_rank"), ""):
         return words.capitalized(delayed)
     rank = facts.main_rank(facts.segments_in_classes(BoundBy[_largest_class(path).upper()]))
-    return words.headline(path.window, _cause(facts, bound), rank)
+    return words.headline(headline_subject(path.window, path.graph), _cause(facts, bound), rank)
 
 
 def _cause(facts: PathFacts, bound: PathFinding) -> str:
@@ -168,7 +168,7 @@ def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> lis
     found = [
         *([_gain_figure(facts, bound)] if bound.saves_ns is not None else []),
         KeyFigure(brief_share(facts.share(time_ns)), words.of_path(what)),
-        KeyFigure(brief_duration(path.length_ns), words.length_name(window, path.graph)),
+        KeyFigure(brief_duration(path.length_ns), _length_text(path)),
     ]
     delaying = verdict_of_job(path)
     if delaying is not None and delaying.rank is not None:
@@ -181,6 +181,11 @@ def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> lis
     if largest_card and largest_card.saved_ns:
         found.append(KeyFigure(facts.saving(largest_card.saved_ns), largest_card.saved_as))
     return found
+
+
+def _length_text(path: CriticalPath) -> str:
+    name = words.length_name(path.window, path.graph)
+    return words.median_of(name) if represents_phase(path.window, path.graph) else name
 
 
 def _gain_figure(facts: PathFacts, bound: PathFinding) -> KeyFigure:

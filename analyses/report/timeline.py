@@ -23,8 +23,10 @@ from analyses.messages import timeline as words
 from analyses.report.page_labels import page_labels
 from analyses.report.page_tables import Bar, class_bar
 from hta_graph.arrays import distinct, first_of_runs, take_or
+from hta_graph.attribution.replayed_names import EVIDENCE, replayed_names
 from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR, PATH_COLOUR
 from hta_graph.errors import UsageError
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.level_of_detail import (
@@ -120,6 +122,7 @@ class Scene:
     too_deep: int
     ranks: Sequence[int]
     lanes_left: int = 0
+    names: Sequence[str] = ()
 
 
 def scene_of(paths: Sequence[CriticalPath], limit: int) -> Scene:
@@ -134,13 +137,33 @@ def scene_of(paths: Sequence[CriticalPath], limit: int) -> Scene:
     shown = depth < DEEPEST
     kept, depth = rows[shown], depth[shown]
     lanes, first_track = _stacked_lanes(paths, kept, depth, shown_lanes)
-    bars = [event_bars(paths, kept, first_track[graph.event_table.lane[kept]] + len(paths) + depth)]
+    codes, names = _event_names(graph)
+    bars = [event_bars(paths, kept, first_track[graph.event_table.lane[kept]] + len(paths) + depth, codes)]
     for number, path in enumerate(paths):
-        bars += [_class_bars(path, number), _lane_bars(path, first_track + number, shown_lanes)]
+        bars += [_class_bars(path, number, codes), _lane_bars(path, first_track + number, shown_lanes)]
     every = TimelineBars.join(bars).in_order()
     merged, resolution = merge_to_limit(every, limit)
     ranks = [graph.rank_graphs[part].rank for part in parts]
-    return Scene(paths, lanes, merged, resolution, int(every.count.sum()), len(rows) - len(kept), ranks, lanes_left)
+    hidden = len(rows) - len(kept)
+    return Scene(paths, lanes, merged, resolution, int(every.count.sum()), hidden, ranks, lanes_left, names)
+
+
+def _event_names(graph: DependencyGraph) -> tuple[Ids, list[str]]:
+    """Return the codes of events' names, and the names; kernels of graph replays are called with their operators."""
+    codes, names = graph.event_table.name, [*graph.names]
+    replayed = replayed_names(graph, "operator")
+    rows = np.flatnonzero(replayed.innermost >= 0)
+    if not len(rows):
+        return codes, names
+    keys = np.stack([replayed.innermost[rows], replayed.evidence[rows], codes[rows]])
+    pairs, place = np.unique(keys, axis=1, return_inverse=True)
+    found = codes.copy()
+    found[rows] = len(names) + place.reshape(-1)
+    names += [
+        words.of_operator(names[kernel], replayed.texts[operator], EVIDENCE[evidence])
+        for operator, evidence, kernel in pairs.T.tolist()
+    ]
+    return found, names
 
 
 def _stacked_lanes(paths: Sequence[CriticalPath], rows: Ints, depth: Ints, shown: Bools) -> tuple[list[Lane], Ints]:
@@ -162,11 +185,11 @@ def _stacked_lanes(paths: Sequence[CriticalPath], rows: Ints, depth: Ints, shown
     return lanes, first
 
 
-def _class_bars(path: CriticalPath, track: int) -> TimelineBars:
+def _class_bars(path: CriticalPath, track: int, names: Ids) -> TimelineBars:
     """Return the path's runs of equal class and stack, coloured by class."""
     runs, events = path.runs, path.graph.event_table
     return TimelineBars.of(track=np.full(len(runs), track), group=runs.bound, on_path=True, start=runs.start,
-                           end=runs.end, busy=runs.length, count=runs.segments, name=take_or(events.name, runs.event),
+                           end=runs.end, busy=runs.length, count=runs.segments, name=take_or(names, runs.event),
                            index=take_or(events.index, runs.event))  # fmt: skip
 
 
@@ -366,7 +389,7 @@ def _rows_needed(paths: Sequence[CriticalPath]) -> int:
 
 def _packed_scene(scene: Scene, base: int, chosen: int) -> str:
     """Pack a scene; ``timeline_data.js`` reads it."""
-    bars, names = scene.bars, scene.paths[0].graph.names
+    bars, names = scene.bars, scene.names
     first = np.flatnonzero(first_of_runs(bars.series))
     used = distinct(bars.name[bars.name >= 0])
     columns = [bars.track[first], bars.group[first], bars.on_path[first], np.diff(first, append=len(bars))]

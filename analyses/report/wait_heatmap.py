@@ -110,9 +110,17 @@ def _rows(waiting: pd.DataFrame, row_height: int) -> list[HeatmapRow]:
 def _ticks_across(begins: np.ndarray[Any, Any]) -> list[HeatmapTick]:
     """Return round numbers of ms; columns are equally long."""
     end = float(begins[-1] + (begins[1] - begins[0] if len(begins) > 1 else 1))
-    step = _round_step(end / TICKS)
-    values = [step * at for at in range(int(end / step) + 1)]
-    return [HeatmapTick(round(LEFT + value / end * (RIGHT - LEFT), 1), f"{value:g}") for value in values]
+    return [HeatmapTick(round(LEFT + value / end * (RIGHT - LEFT), 1), f"{value:g}") for value in ticks_of(end, TICKS)]
+
+
+def ticks_of(end: float, most: int) -> list[float]:
+    """Return round numbers from 0 to an end, about as many as given.
+
+    >>> ticks_of(9.4, 5)
+    [0.0, 2.0, 4.0, 6.0, 8.0]
+    """
+    step = _round_step(end / most)
+    return [step * at for at in range(int(end / step) + 1)]
 
 
 def _round_step(least: float) -> float:

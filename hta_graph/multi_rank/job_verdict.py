@@ -107,7 +107,8 @@ class JobVerdict:
     would go on (:class:`RankDelays`), the median of ``steps``; ``share_of_step`` that as a share of a step, at most 1.
     ``steps`` are those that it delays, of all that are compared; ``reason`` says why the verdict is not firm.
     ``is_one_cause``: most of the delay is by ``cause``. ``delayed`` are the ranks that ``rank`` can delay, where these
-    are not all others: those that it communicates with, directly or through others.
+    are not all others: those that it communicates with, directly or through others. ``phase`` is what an engine does in
+    the steps that are compared, where it does other things in others.
     """
 
     scope: Scope
@@ -127,6 +128,7 @@ class JobVerdict:
     compared: int = 0
     is_one_cause: bool = True
     delayed: tuple[int, ...] = ()
+    phase: str = ""
 
 
 @memoized
@@ -524,8 +526,18 @@ def _verdict(
     return JobVerdict(
         scope, rank, (rank,), case.firmness, caused, case.delay_ns, caused / max(waiting, 1), case.share,
         case.work.cause, pattern, since_step, numbers, case.reason, waiting, int(np.count_nonzero(steps.compared)),
-        case.work.is_most, _ranks_in_reach(steps.job, rank),
+        case.work.is_most, _ranks_in_reach(steps.job, rank), _compared_phase(steps),
     )  # fmt: skip
+
+
+def _compared_phase(steps: StepDelays) -> str:
+    """Return what an engine does in the compared steps, if that is one phase of several."""
+    compared = {
+        number for number, is_compared in zip(steps.numbers, steps.compared.tolist(), strict=False) if is_compared
+    }
+    phases = {item.phase for item in steps.job.steps()}
+    found = {item.phase for item in steps.job.steps() if item.number in compared}
+    return (found.pop() or "") if len(found) == 1 < len(phases) else ""
 
 
 def _ranks_in_reach(job: JobGraph, rank: int) -> tuple[int, ...]:

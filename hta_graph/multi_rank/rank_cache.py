@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.graph_record import describe_table, graph_of_record, graph_record, read_table
-from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.graph_cache.cached_graphs import (
     IN_HEADER,
     NOT_WHAT_WAS_WRITTEN,
@@ -21,12 +20,13 @@ from hta_graph.graph_cache.cached_graphs import (
     graph_tables,
 )
 from hta_graph.graph_cache.entry_file import Column, Entry
-from hta_graph.multi_rank.matching.communications import RankCommunications
-from hta_graph.multi_rank.rank_activity import RankActivity
 from hta_graph.multi_rank.rank_request import RankRequest
-from hta_graph.multi_rank.wire_format import ATTACHED_TABLES
 from hta_graph.storage.location import Location, name_with_secrets
 from hta_graph.trace.rank_files import RankFile
+
+if TYPE_CHECKING:
+    from hta_graph.multi_rank.matching.communications import RankCommunications
+    from hta_graph.multi_rank.rank_activity import RankActivity
 
 MAX_MISSES = 8
 """If nothing is kept of this many files, hardly anything is of the others."""
@@ -75,6 +75,8 @@ def keep_rank(cache: GraphCache, file: RankFile, asked: RankRequest, graph: Depe
     if not _is_kept(file, asked):
         return
     if asked.summary:
+        from hta_graph.multi_rank.wire_format import ATTACHED_TABLES  # late: whole graphs have none of these tables
+
         record, columns = graph_record(graph, ATTACHED_TABLES)
         for key in OF_THE_QUESTION:
             del record["trace"]["values"][key]
@@ -110,6 +112,10 @@ def _with_communications(cache: GraphCache, graph: DependencyGraph, asked: RankR
 
 
 def _keep_communications(cache: GraphCache, graph: DependencyGraph, asked: RankRequest) -> None:
+    if not asked.communications:
+        return
+    from hta_graph.multi_rank.matching.communications import RankCommunications  # late: one rank alone has none
+
     members = graph.attached(RankCommunications)
     if members is not None and cache.has_graph(graph.path, salvage=asked.salvage):
         columns: list[Column] = []
@@ -132,6 +138,8 @@ def _cached_summary(cache: GraphCache, file: RankFile, asked: RankRequest) -> De
     entry = cache.find(file.path, "summary", question)
     if entry is None:
         return None
+    from hta_graph.multi_rank.wire_format import ATTACHED_TABLES  # late, as above
+
     columns = iter(entry.columns)
     try:
         record = entry.record["graph"]
@@ -150,6 +158,8 @@ def _cached_communications(cache: GraphCache, graph: DependencyGraph, asked: Ran
     entry = cache.find(graph.path, "communications", question)
     if entry is None:
         return None
+    from hta_graph.multi_rank.matching.communications import RankCommunications  # late, as above
+
     columns: Iterator[Column] = iter(entry.columns)
     try:
         members: RankCommunications = read_table(RankCommunications, entry.record["members"], lambda *_: next(columns))
@@ -166,6 +176,10 @@ def _member_indices(members: RankCommunications, graph: DependencyGraph) -> Iter
 
 
 def _summary_indices(graph: DependencyGraph) -> Iterator[IndexRange]:
+    from hta_graph.graph.rank_summary import RankSummary  # late, as above
+    from hta_graph.multi_rank.matching.communications import RankCommunications
+    from hta_graph.multi_rank.rank_activity import RankActivity
+
     answers, members, activity = (
         graph.attached(RankSummary),
         graph.attached(RankCommunications),

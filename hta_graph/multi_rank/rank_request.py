@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from hta_graph.build import build_without_log
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.multi_rank.matching.read_communications import read_communications
-from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest, make_path_excerpt
-from hta_graph.multi_rank.summary.summarize import SummaryRequest, summarize_rank
 from hta_graph.trace.decompress import cached_text
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
 from hta_graph.trace.table import Trace
 
 if TYPE_CHECKING:
+    from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest
+    from hta_graph.multi_rank.summary.summarize import SummaryRequest
     from hta_graph.multi_rank.what_if.rank_replay import ReplayRequest
 
 
@@ -49,6 +48,9 @@ class RankRequest:
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> RankRequest:
         """Undo :meth:`as_record`."""
+        from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest  # late, as below
+        from hta_graph.multi_rank.summary.summarize import SummaryRequest
+
         few, more = record["summary"], record["excerpt"]
         replay = None
         if record["replay"]:
@@ -82,13 +84,21 @@ def build_rank_graph(read: Callable[[], Trace], asked: RankRequest) -> Dependenc
     """
     if not (asked.communications or asked.summary or asked.excerpt or asked.replay):
         return build_without_log(replace(read(), step_patterns=asked.step_patterns))
+    from hta_graph.multi_rank.matching.read_communications import read_communications  # late: one rank needs none
+
     with cached_text():
         graph = build_without_log(replace(read(), step_patterns=asked.step_patterns))
         graph = graph.with_attached(read_communications(graph))
         if asked.summary:
+            from hta_graph.multi_rank.summary.summarize import summarize_rank
+
             return summarize_rank(graph, asked.summary)
         if asked.replay:
             from hta_graph.multi_rank.what_if.rank_replay import answer_replay_request
 
             return answer_replay_request(graph, asked.replay)
-        return make_path_excerpt(graph, asked.excerpt) if asked.excerpt else graph
+        if asked.excerpt:
+            from hta_graph.multi_rank.summary.critical_paths import make_path_excerpt
+
+            return make_path_excerpt(graph, asked.excerpt)
+        return graph

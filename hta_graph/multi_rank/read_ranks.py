@@ -8,13 +8,14 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol, Self, cast
+from typing import TYPE_CHECKING, Protocol, Self, cast
 from weakref import finalize
 
 from hta_graph.build import log_clock_faults
-from hta_graph.captures import find_captures, with_captures
+from hta_graph.captures import NamedCaptures, find_captures, with_captures
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph_annotations import with_annotations
 from hta_graph.graph_cache.cache_folder import CacheFolder
 from hta_graph.graph_cache.cached_graphs import GraphCache
 from hta_graph.log import log_warning
@@ -29,15 +30,18 @@ from hta_graph.multi_rank.read_engine import (
     peak_bytes,
     processor_count,
 )
-from hta_graph.multi_rank.summary.summarize import SummaryRequest
 from hta_graph.progress import mute_stages
 from hta_graph.storage.location import Location, expand_file_lists, parallel_map
 from hta_graph.trace.decompress import cached_text
-from hta_graph.trace.header import text_size
+from hta_graph.trace.header import has_node_names, text_size
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand_inputs
 from hta_graph.trace.read import Say, find_ranks, log_repairs, number_recordings, read_recordings
+from hta_graph.trace.readers import is_database
 from hta_graph.trace.table import Trace
+
+if TYPE_CHECKING:
+    from hta_graph.multi_rank.summary.summarize import SummaryRequest
 
 RequestOf = Callable[[RankFile], RankRequest]
 """What is read of each file."""
@@ -112,23 +116,31 @@ def read_graphs(
     named = find_captures(captures, salvage=salvage)
     if len(paths) == 1:
         for graph in _read_alone(paths[0], ranks, memory, replace(asked, summary=None), kept, say):
-            yield with_captures(_with_warnings(graph), named.of_rank(graph.rank), salvage=salvage)
+            yield _with_names(_with_warnings(graph), named, (), salvage=salvage)
         return
     with limit_memory(memory):
         files = find_ranks(listed, salvage=salvage, say=say)
     if len(files) == 1 and not files[0].error and summary is None and cluster is None:
         # Several ranks may have been merged into it.
         for graph in _read_alone(files[0].path, ranks, memory, asked, kept, say):
-            beside = (*files[0].captures, *named.of_rank(graph.rank))
-            yield with_captures(_with_warnings(graph), beside, salvage=salvage)
+            yield _with_names(_with_warnings(graph), named, files[0].captures, salvage=salvage)
         return
     beside_rank = {file.rank: file.captures for file in files}
     files = choose_ranks(files, ranks)
     readers = ReadOptions(jobs, memory, cluster, say, kept)
     with closing(read_files(files, lambda _: asked, readers, progress)) as found:
         for graph in _graphs_or_reports(found, report if len(files) > 1 else None, ", ".join(map(str, listed))):
-            of_rank = (*beside_rank.get(graph.rank or 0, ()), *named.of_rank(graph.rank))
-            yield with_captures(graph, of_rank, salvage=salvage)
+            yield _with_names(graph, named, beside_rank.get(graph.rank or 0, ()), salvage=salvage)
+
+
+def _with_names(
+    graph: DependencyGraph, named: NamedCaptures, beside: Sequence[Location], *, salvage: bool
+) -> DependencyGraph:
+    """Return a rank's graph whose replayed kernels have the names of captures and annotations of its rank."""
+    annotations = [path for path in beside if has_node_names(path)]
+    captures = [path for path in beside if path not in annotations]
+    with_names = with_annotations(graph, (*annotations, *named.annotations_of_rank(graph.rank)))
+    return with_captures(with_names, (*captures, *named.of_rank(graph.rank)), salvage=salvage)
 
 
 def _with_warnings(graph: DependencyGraph) -> DependencyGraph:
@@ -219,12 +231,13 @@ def _read_alone(
             with cached_text() if asked.communications else nullcontext():
                 if cache is not None and (known := cached_file(cache, path, ranks, asked)):
                     return [known]
-                recorded, ranks_by = read_recordings(path, salvage=asked.salvage)
+                recorded, ranks_by = read_recordings(path, ranks, salvage=asked.salvage)
                 in_header = [trace.rank for trace in recorded]
                 traces = number_recordings(path, recorded, ranks_by, ranks, say)
                 del recorded
                 graphs = [build_rank_graph(partial(_take, traces), asked) for _ in range(len(traces))]
-                if cache is not None and len(in_header) == 1:
+                # Of a file with several ranks only some may have been read.
+                if cache is not None and len(in_header) == 1 and (ranks is None or not is_database(path)):
                     keep_file(cache, graphs[0], asked, in_header[0])
                 return graphs
         except MemoryError:

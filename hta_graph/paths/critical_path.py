@@ -267,18 +267,23 @@ class CriticalPath:
             }
         )
 
-    def event_totals(self) -> dict[str, Any]:
-        """Return the columns of :meth:`by_event` without pandas."""
+    def event_totals(self, owner_of: Ids | None = None) -> dict[str, Any]:
+        """Return the columns of :meth:`by_event` without pandas.
+
+        With a code per event, such as that of its operator, items are divided by it; its column is ``owner``.
+        """
         codes, texts = row_labels(self.graph)
-        names = take_or(codes, self.segment_table.event)
-        columns = self._totals_by([names, self.segment_table.bound, self.segment_table.part])
-        name, bound, part = columns["key"]
+        events = self.segment_table.event
+        further = [] if owner_of is None else [take_or(owner_of, events)]
+        columns = self._totals_by([take_or(codes, events), self.segment_table.bound, self.segment_table.part, *further])
+        name, bound, part, *owner = columns["key"]
         return {
             "name": texts_of_codes(texts, name),
             "bound_by": labels(BoundBy, bound),
             "time_ns": columns["time_ns"],
             "calls": columns["calls"],
             **self._ranks_of(part),
+            **({"owner": owner[0]} if owner else {}),
         }
 
     def _ranks_of(self, part: Ids) -> dict[str, Any]:

@@ -6,8 +6,9 @@ GPU                |== 1 ==|                                  |== 2 ==|
 gap                        |- s -|- detokenize -|schedule|prep|
 ```
 
-A gap is divided by what is open on the thread that launches next: its innermost row whose name shows a part of an
-engine, else the outermost one between the steps. While that thread waits, another one that makes tokens is the cause.
+A gap is divided by what is open on the thread that launches next, or on a rank without GPU work that of the step: its
+innermost row whose name shows a part of an engine, else the outermost one between the steps. While that thread waits,
+another one that makes tokens is the cause, or another rank.
 Sources of the names: the code of vLLM, SGLang, TensorRT-LLM, LightLLM and ATOM.
 """
 
@@ -24,7 +25,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, kind_mask
-from hta_graph.paths.engine_step_table import engine_step_table
+from hta_graph.paths.engine_step_table import engine_step_table, working_rows
 from hta_graph.paths.intervals import Intervals, union
 
 
@@ -44,6 +45,7 @@ class StepGapCause(IntEnum):
     LAUNCHING = 10
     NOT_STARTED = 11
     UNRECORDED = 12
+    OTHER_RANKS = 13
 
     @property
     def label(self) -> str:
@@ -103,6 +105,8 @@ NAMED_KINDS = (EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
 NESTED_KINDS = (*NAMED_KINDS, EventKind.CPU_OP, EventKind.RUNTIME)
 LAUNCH_NS = 50_000
 """So long after its call has returned a launch may still be under way, as a launch edge may explain on a path."""
+RELEASED_SHARE = 0.1
+"""A part of an engine that waits continues when another thread's work ends: at most this share of it follows."""
 MOST_STEPS_AROUND = 3
 """A row that is open over more steps, or over all, is a thread's loop, and no work for one step."""
 
@@ -132,6 +136,8 @@ class StepGaps(Columns):
 def engine_gaps(graph: DependencyGraph) -> StepGaps:
     """Divide the GPU's idle time in an engine's iterations by cause; the parts add up to it."""
     gaps, events = _idle_gaps(graph), graph.event_table
+    if not graph.is_gpu.any():
+        return _divided_on_cpu(graph, gaps)
     call = take_or(graph.launching_call, gaps.event)
     lanes, called, returned = (take_or(column, call) for column in (events.lane, events.start, events.end))
     known = call >= 0
@@ -150,23 +156,30 @@ def engine_gaps(graph: DependencyGraph) -> StepGaps:
     return found.take(found.end > found.start)
 
 
+def _divided_on_cpu(graph: DependencyGraph, gaps: StepGaps) -> StepGaps:
+    """Divide the times without an operator of a step by what its thread does."""
+    lanes = graph.event_table.lane[np.array([row.event for row in engine_step_table(graph)], np.int64)[gaps.step]]
+    parts = [_HostParts(graph, lane).divide(gaps.take(lanes == lane)) for lane in np.unique(lanes).tolist()]
+    return StepGaps.join([StepGaps.empty(), *parts])
+
+
 def _idle_gaps(graph: DependencyGraph) -> StepGaps:
     """Return the idle times of all iterations, each with the activity that starts next (-1: none) as its event."""
     events, table = graph.event_table, engine_step_table(graph)
-    works = np.flatnonzero(graph.is_gpu)
-    if not table or not len(works):
+    works = working_rows(graph)
+    if not len(works):
         return StepGaps.empty()
-    works = works[np.argsort(events.start[works], kind="stable")]
     busy = union(events.start[works], events.end[works])
     ends = np.array([row.gpu_end_ns for row in table])
     begins = ends - [row.own_ns for row in table]
     firsts = np.array([row.gpu_start_ns for row in table])
-    _, start, end = split_intervals(busy.end[:-1], busy.start[1:], np.unique([begins, ends]))
+    start, end = np.append(begins.min(), busy.end), np.append(busy.start, ends.max())
+    _, start, end = split_intervals(start[end > start], end[end > start], np.unique([begins, ends]))
     order = np.argsort(begins, kind="stable")
     step = order[np.searchsorted(begins[order], start, side="right") - 1]
     inside = (start >= begins[step]) & (end <= ends[step])
     start, end, step = start[inside], end[inside], step[inside]
-    # Between busy times lies nothing, so each gap ends where an activity starts.
+    # Between busy times lies nothing, so each gap ends where an activity starts, or the last step ends.
     following = works[np.searchsorted(events.start[works], end).clip(max=len(works) - 1)]
     return StepGaps.of(
         step=step, is_inside=start >= firsts[step], start=start, end=end, cause=StepGapCause.UNRECORDED,
@@ -194,11 +207,16 @@ class _HostParts:
         self._part, self._waits = _parts_of_engine(graph)
         self._others = _work_of_threads(graph)
         self._is_step, self._is_loop = _steps_and_loops(graph)
+        in_lane = self._events.lane == lane
+        self._shows_waits = bool((in_lane & (self._events.kind == EventKind.PYTHON_FUNCTION)).any())
+        self._waits_for_ranks, self._starts_talk = _gloo_times(graph), graph.event_flags.collective_operator
 
     def divide(self, gaps: StepGaps) -> StepGaps:
         """Divide gaps by what is open on the thread."""
         times, owners = self._nesting.changes(self._lane)
-        gap, start, end = split_intervals(gaps.start, gaps.end, times)
+        talks = self._waits_for_ranks
+        cuts = np.unique(np.concatenate([times, talks.start, talks.end]))
+        gap, start, end = split_intervals(gaps.start, gaps.end, cuts)
         place = np.searchsorted(times, start, side="right") - 1
         owner = take_or(owners, place).astype(np.int32)
         owner = np.where(place >= 0, owner, np.int32(-1))
@@ -206,8 +224,9 @@ class _HostParts:
         found = StepGaps.of(
             step=gaps.step[gap], is_inside=gaps.is_inside[gap], start=start, end=end, cause=cause, event=event
         )
-        found = found.take(end > start)
-        return self._with_other_threads(found, owner[end > start])
+        has_length = end > start
+        found = self._with_other_threads(found.take(has_length), owner[has_length])
+        return self._with_other_ranks(found, owner[has_length])
 
     def _named(self, owner: Ids) -> tuple[Codes, Ids]:
         """Return the cause that each innermost row (-1: none) shows, and the row that names it."""
@@ -228,17 +247,46 @@ class _HostParts:
         return cause.astype(np.int8), named.astype(np.int32)
 
     def _with_other_threads(self, found: StepGaps, owner: Ids) -> StepGaps:
-        """Where the thread waits, or nothing is open on it, name the work of an engine's part on another thread."""
+        """Where the thread waits, or nothing is open on it, name the work of an engine's part on another thread.
+
+        Without Python frames no wait is seen: there parts of the engine wait if they mostly continue when it ends.
+        """
         waits = nearest_around(self._nesting.parent, owner, self._waits) >= 0
         cause = found.cause.copy()
         cause[waits & (cause == StepGapCause.HOST_CODE)] = StepGapCause.WAITING
         event, most = found.event.copy(), found.length // 2
+        kind = take_or(self._events.kind, owner, otherwise=EventKind.CPU_OP)
+        may_wait = (kind == EventKind.ANNOTATION) & (cause != StepGapCause.IN_STEP) & (not self._shows_waits)
         for lane, part, row, busy in self._others:
             covered = busy.covered_until(found.end) - busy.covered_until(found.start)
-            better = (waits | (owner < 0)) & (covered > most) & (lane != self._lane)
+            since = found.end - _last_end(busy, found.end)
+            ends_in = may_wait & (since > 0) & (covered > most)
+            goes_on = ends_in.any() and np.median(since[ends_in] / found.length[ends_in]) <= RELEASED_SHARE
+            better = (waits | (owner < 0) | ends_in & goes_on) & (covered > most) & (lane != self._lane)
             cause[better], event[better] = part, row
             most = np.where(better, covered, most)
         return replace(found, cause=cause, event=event)
+
+    def _with_other_ranks(self, found: StepGaps, owner: Ids) -> StepGaps:
+        """Where Gloo communicates and the thread is in no operator of its own, name that."""
+        talks, events = self._waits_for_ranks, self._events
+        at = np.searchsorted(talks.start, found.start, side="right") - 1
+        is_op = (owner >= 0) & (take_or(events.kind, owner) == EventKind.CPU_OP) & ~take_or(self._starts_talk, owner)
+        waits = (at >= 0) & (found.end <= take_or(talks.end, at)) & ~is_op
+        return replace(found, cause=np.where(waits, np.int8(StepGapCause.OTHER_RANKS), found.cause))
+
+
+def _last_end(busy: Intervals, times: Ints) -> Ints:
+    """Return when the last interval before each time ended; the time itself where one is still open or none was."""
+    ends: Ints = take_or(busy.end, np.searchsorted(busy.start, times) - 1, otherwise=np.iinfo(np.int64).max)
+    return np.minimum(ends, times)
+
+
+@memoized
+def _gloo_times(graph: DependencyGraph) -> Intervals:
+    """Return when Gloo communicates for a rank, on any thread."""
+    events, rows = graph.event_table, np.flatnonzero(graph.event_flags.gloo_collective)
+    return union(events.start[rows], events.end[rows])
 
 
 @memoized

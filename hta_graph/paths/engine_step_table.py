@@ -1,6 +1,7 @@
 """Steps of an inference engine side by side: what each says of its batch, and what its own GPU work takes.
 
 Work belongs to a step by its launch: an engine launches ahead, so hardly any of it runs inside the step's annotation.
+On a rank without GPU work it is the operators of its call, and the communication on the CPU meanwhile.
 
 ```
 CPU   |--- step 1 ---|--- step 2 ---|
@@ -12,16 +13,18 @@ GPU          |====== 1 ======|  |== 2 ==|
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
-from hta_graph.model import Bools, Ids, Ints
+from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.window_ends import earlier_work_ends, launched_in, step_work_ends
 from hta_graph.trace.engine_steps import EngineStep
+from hta_graph.trace.table import Step
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,11 @@ class EngineStepRow:
     after that, the rest with work of other steps. Of the first step it begins with its own work, and for
     ``before_recording_ns`` of it the GPU still works on what is not recorded. ``waits_ns`` is how much of the latency
     passes until the GPU work before has ended. ``exposed_ns`` is communication while none of its other work runs.
-    ``rows`` is its own GPU work.
+    ``rows`` is its own GPU work. ``is_on_cpu``: the rank has none, so all of this is said of its operators.
     """
 
     number: int
+    event: int
     label: str
     engine: EngineStep
     start_ns: int
@@ -56,6 +60,7 @@ class EngineStepRow:
     activities: int
     activities_in_graphs: int
     is_first: bool
+    is_on_cpu: bool
     rows: Ids = field(repr=False, compare=False)
 
     @property
@@ -91,11 +96,11 @@ def engine_step_table(graph: DependencyGraph) -> tuple[EngineStepRow, ...]:
     steps = graph.steps()
     if not any(item.engine is not None for item in steps):
         return ()
-    events, works = graph.event_table, np.flatnonzero(graph.is_gpu)
+    events, on_cpu = graph.event_table, not graph.is_gpu.any()
     ends, begins = step_work_ends(graph), np.minimum(earlier_work_ends(graph), step_work_ends(graph))
     sure = int(begins[0])
-    owned = [launched_in(graph, item.start_ns, item.until_ns) for item in steps]
-    owned = [rows[graph.is_gpu[rows]] for rows in owned]
+    owned = _work_on_cpu(graph, steps) if on_cpu else _work_on_gpu(graph, steps)
+    works = np.concatenate(owned) if on_cpu else np.flatnonzero(graph.is_gpu)
     firsts = np.array([events.start[rows].min(initial=end) for rows, end in zip(owned, ends.tolist(), strict=True)])
     begins[0] = min(sure, int(firsts[0]))
     busy = union(events.start[works], events.end[works])
@@ -105,7 +110,7 @@ def engine_step_table(graph: DependencyGraph) -> tuple[EngineStepRow, ...]:
     launches -= np.searchsorted(graph_calls, [item.start_ns for item in steps])
     return tuple(
         EngineStepRow(
-            item.number, item.label, item.engine, *item.call_ns,
+            item.number, item.event, item.label, item.engine, *item.call_ns,
             gpu_start_ns=int(firsts[at]),
             gpu_end_ns=int(ends[at]),
             iteration_ns=int(ends[at] - begins[at]),
@@ -116,12 +121,41 @@ def engine_step_table(graph: DependencyGraph) -> tuple[EngineStepRow, ...]:
             before_recording_ns=sure - int(begins[0]) if at == 0 else 0,
             graph_launches=int(launches[at]),
             is_first=at == 0,
+            is_on_cpu=on_cpu,
             rows=owned[at],
             **_work_of_step(graph, owned[at], int(begins[at]), int(ends[at])),
         )
         for at, item in enumerate(steps)
         if item.engine is not None
     )  # fmt: skip
+
+
+def working_rows(graph: DependencyGraph) -> Ids:
+    """Return the work between which an engine's iterations are idle, in order of start.
+
+    That is all on the GPU; on a rank without any what the steps do on the CPU.
+    """
+    table = engine_step_table(graph)
+    own = [row.rows for row in table] if table and table[0].is_on_cpu else [np.flatnonzero(graph.is_gpu & bool(table))]
+    rows = np.concatenate(own).astype(np.int32)
+    return rows[np.argsort(graph.event_table.start[rows], kind="stable")]
+
+
+def _work_on_gpu(graph: DependencyGraph, steps: Sequence[Step]) -> list[Ids]:
+    """Return what is launched from the start of each step to that of the next one."""
+    launched = [launched_in(graph, item.start_ns, item.until_ns) for item in steps]
+    return [rows[graph.is_gpu[rows]] for rows in launched]
+
+
+def _work_on_cpu(graph: DependencyGraph, steps: Sequence[Step]) -> list[Ids]:
+    """Return the operators in each step's call on its thread, and the rank's communication meanwhile."""
+    events, flags = graph.event_table, graph.event_flags
+    lanes = np.unique(events.lane[[item.event for item in steps]])
+    operators = (events.kind == EventKind.CPU_OP) & np.isin(events.lane, lanes)
+    rows = np.flatnonzero(operators | flags.gloo_collective).astype(np.int32)
+    rows = rows[np.argsort(events.start[rows], kind="stable")]
+    first, past = (np.searchsorted(events.start[rows], [item.call_ns[at] for item in steps]) for at in (0, 1))
+    return [rows[one:other] for one, other in zip(first.tolist(), past.tolist(), strict=True)]
 
 
 def _idle_between(busy: Intervals, start: Ints, end: Ints) -> Ints:
@@ -131,20 +165,23 @@ def _idle_between(busy: Intervals, start: Ints, end: Ints) -> Ints:
 
 
 def _work_of_step(graph: DependencyGraph, rows: Ids, begins: int, end: int) -> dict[str, int]:
-    """Return how much of an iteration a step's own GPU work takes, what of it communicates, and what graphs launch."""
+    """Return how much of an iteration a step's own work takes, what of it communicates, and what graphs launch."""
     events = graph.event_table
     start, stop, talks = events.start[rows].clip(begins, end), events.end[rows].clip(begins, end), _talks(graph, rows)
-    every, quiet, loud = (union(start[of], stop[of]).total for of in (slice(None), ~talks, talks))
+    # An operator on the CPU that waits for communication holds operators, or nothing that computes.
+    computes = ~talks & ~np.isin(rows, graph.calls.parent[rows])
+    communication = union(start[talks], stop[talks])
     calls = graph.launching_call[rows]
     return {
-        "busy_ns": every,
-        "communication_ns": loud,
-        "exposed_ns": every - quiet,
+        "busy_ns": union(start, stop).total,
+        "communication_ns": communication.total,
+        "exposed_ns": communication.subtract(union(start[computes], stop[computes])).total,
         "activities": len(rows),
         "activities_in_graphs": int(np.count_nonzero(graph.event_flags.graph_launch_call[calls[calls >= 0]])),
     }
 
 
 def _talks(graph: DependencyGraph, rows: Ids) -> Bools:
-    found: Bools = graph.event_flags.communicates[rows]
+    flags = graph.event_flags
+    found: Bools = flags.communicates[rows] | flags.gloo_collective[rows] | flags.collective_operator[rows]
     return found

@@ -204,6 +204,7 @@ class GapExplainer:
         waits = (part == TimePart.PENDING) & self._graph.event_flags.waits_on_device[event_of(of.source)]
         cause[waits] = GapCause.EVENT_WAIT
         cause[part == TimePart.EXCESS] = GapCause.UNKNOWN
+        cause[part == TimePart.CALL] = GapCause.LAUNCH
         cause[(part == TimePart.START) & (owner >= 0)] = GapCause.HOST_NO_OPERATOR
         works, idle = part == TimePart.WORK, part == TimePart.IDLE
         cause[idle] = GapCause.HOST_NO_OPERATOR
@@ -221,7 +222,9 @@ class GapExplainer:
         by_source = np.append(NAMED_BY_SOURCE, False)[of.kind] & (accounts.part != TimePart.EXCESS)
         side = event_of(np.where(by_source, of.source, of.target))
         on_thread = ~self._graph.lanes.is_stream[of.lane]
-        owned = np.isin(accounts.part, (TimePart.WORK, TimePart.IDLE)) | (on_thread & (accounts.part == TimePart.START))
+        owned = np.isin(accounts.part, (TimePart.WORK, TimePart.IDLE, TimePart.CALL)) | (
+            on_thread & (accounts.part == TimePart.START)
+        )
         return np.where(owned, accounts.owner, side).astype(np.int32)
 
 

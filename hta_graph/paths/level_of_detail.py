@@ -185,12 +185,13 @@ BAR_GROUPS = (*(bound.label for bound in BoundBy), *EVENT_GROUPS, "path")
 """What a bar's group counts: the classes of a path, the kinds of events, and where a path runs."""
 
 
-def event_bars(paths: Sequence[CriticalPath], rows: Ints, track: Ints) -> TimelineBars:
+def event_bars(paths: Sequence[CriticalPath], rows: Ints, track: Ints, names: Ids | None = None) -> TimelineBars:
     """Return the bars of rows on their tracks: an event's own time, and before that where it waited for other ranks.
 
-    ``on_path`` marks what lies on any of the paths.
+    ``on_path`` marks what lies on any of the paths; ``names`` are the codes of all events' names, if not their own.
     """
     events = _whole_bars(paths, rows, track)
+    events = events if names is None else replace(events, name=names[rows])
     waits = _waiting_bars(paths[0].graph, rows, events)
     return TimelineBars.join([_without_waits(events, waits), waits.take(waits.end > waits.start)])
 

@@ -160,6 +160,8 @@ def segments_of_paths(
     lane[begins & (owner < 0)] = -1
     kind[begins & (owner >= 0)] = EdgeKind.THREAD_ORDER
     inferred = take_or(graph.edge_table.inferred, spans.edge[accounts.span], otherwise=False)
+    unsent = (accounts.part == TimePart.CALL) & (ROLE[kind] == EdgeRole.STREAM)
+    kind[unsent], inferred[unsent] = EdgeKind.LAUNCH, True
     reason, open_call = np.full(len(bound), -1, np.int8), np.full(len(bound), -1, np.int32)
     unknown = np.flatnonzero(bound == BoundBy.UNEXPLAINED)
     if len(unknown):
@@ -214,7 +216,7 @@ def _reasons_by_rank(graph: DependencyGraph, holes: UnexplainedTimes) -> tuple[C
 def _segment_owners(accounts: AccountedTime, spans: WalkSpans, kind: Codes) -> Ids:
     """Return whose the time is: of a lag the waiting event's, of a launch the call's."""
     owner = accounts.owner.copy()
-    lags = np.isin(accounts.part, (TimePart.LAG, TimePart.EXCESS, TimePart.CALL))
+    lags = np.isin(accounts.part, (TimePart.LAG, TimePart.EXCESS))
     of = spans.take(accounts.span[lags])
     owner[lags] = event_of(np.where(OWNED_BY_SOURCE[kind[lags]], of.source, of.target))
     return owner

@@ -5,8 +5,11 @@ differ only in the words for the answers (:mod:`hta_graph.paths.segments`, :mod:
 
     edge of role    THREAD    |   LAUNCH                           |  STREAM, RETURN, HOLD, RESUMPTION
     span            |---------|---------------------------|        |--------------------------|
-    parts           WORK/IDLE   CALL       | EXCESS | LAG          | EXCESS           | LAG   |
-                                           returns    limit          (never without a limit)    target
+    parts           WORK/IDLE   CALL       | EXCESS | LAG          | CALL | EXCESS    | LAG   |
+                                           returns    limit             returns       limit     target
+
+A stream's work that comes late while its launching call still runs had not been sent: the call's time. A graph launch
+sends its nodes in turn, and the GPU may run out of them (HIP: 1.6 ms for 544 nodes).
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ class TimePart(IntEnum):
     ACTIVITY = 2
     """An activity runs, the owner."""
     CALL = 3
-    """A launching call, the edge's source, until it returns."""
+    """A launching call, the owner, until it returns: the edge's source, or what has yet to send the edge's target."""
     LAG = 4
     """Between an edge's source and target, next to the target: as long as such lags usually are."""
     EXCESS = 5
@@ -227,19 +230,25 @@ class TimeAccounting:
         return found
 
     def _with_long_lags(self, accounts: AccountedTime, spans: WalkSpans) -> AccountedTime:
-        """Of a lag explain only the part next to the target; of a launch the call's own time is no lag."""
+        """Of a lag explain only the part next to the target; the time of a call that has yet to launch it is no lag."""
         lagging = accounts.part == TimePart.LAG
         lags, of = accounts.take(lagging), spans.take(lagging)
-        launched = ROLE[of.kind] == EdgeRole.LAUNCH
-        returned = np.where(launched, self._events.end[event_of(of.source)], of.start).clip(of.start, of.end)
         rank = self._graph.rank_index_of(event_of(of.target))
-        known_from = np.maximum(returned, of.end - self._limits[rank, of.kind])
+        limit = of.end - self._limits[rank, of.kind]
+        launched, queued = (ROLE[of.kind] == role for role in (EdgeRole.LAUNCH, EdgeRole.STREAM))
+        call = np.where(launched, event_of(of.source), -1)
+        call[queued] = self._graph.launching_call[event_of(of.target[queued])]
+        began = take_or(self._events.start, call, otherwise=np.iinfo(np.int64).max) <= of.start
+        returned = np.where(launched | began, take_or(self._events.end, call), of.start).clip(of.start, of.end)
+        # Work that an idle stream starts at once may have been there: only what comes late waits for its call.
+        returned[queued] = np.minimum(returned[queued], np.maximum(limit[queued], of.start[queued]))
+        known_from = np.maximum(returned, limit)
         start = accounts.start.copy()
         start[lagging] = known_from
-        call, excess = (np.full(len(lags), part, np.int8) for part in (TimePart.CALL, TimePart.EXCESS))
+        in_call, excess = (np.full(len(lags), part, np.int8) for part in (TimePart.CALL, TimePart.EXCESS))
         return AccountedTime.join([
             replace(accounts, start=start),
-            replace(lags, end=returned, part=call).take(launched),
+            replace(lags, end=returned, part=in_call, owner=call.astype(np.int32)).take(returned > of.start),
             replace(lags, start=returned, end=known_from, part=excess).take(known_from > returned),
         ])  # fmt: skip
 
@@ -249,7 +258,7 @@ class TimeAccounting:
         waiting = self._lanes_until_messages(spans)
         lane = np.where(waiting >= 0, waiting, spans.lane)[accounts.span]
         # The span lies on the stream where the walk was; the call ran on its thread.
-        lane[calls] = self._events.lane[event_of(spans.source[accounts.span[calls]])]
+        lane[calls] = self._events.lane[accounts.owner[calls]]
         return lane
 
     def _without_waits(self, accounts: AccountedTime, spans: WalkSpans) -> AccountedTime:

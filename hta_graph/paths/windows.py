@@ -662,9 +662,10 @@ def step_lengths(graph: DependencyGraph) -> tuple[StepLength, ...]:
     sinks = step_work_ends(graph)
     launches = np.sort(graph.edges_of(EdgeKind.LAUNCH).source_ns)
     busy = np.searchsorted(launches, [item.until_ns for item in steps]) > np.searchsorted(launches, starts)
-    iteration = np.maximum(sinks - earlier_work_ends(graph), 0) if busy.any() else ends - starts
-    candidate = busy.copy() if busy.any() else np.ones(len(steps), np.bool_)
     phases = [item.phase for item in steps]
+    follows = busy.any() or any(phases)
+    iteration = np.maximum(sinks - earlier_work_ends(graph), 0) if follows else ends - starts
+    candidate = busy.copy() if busy.any() else np.ones(len(steps), np.bool_)
     if (phase := main_phase(phases, iteration.tolist())) is not None:
         candidate &= (iteration > 0) & np.array([own == phase for own in phases])
     # Allocation, compilation and caches that fill make the first step unlike all others.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import astuple
 
-from hta_graph.arrays import distinct, freeze
+from hta_graph.arrays import column_types, distinct, freeze
 from hta_graph.model import GPU_KINDS, LONGEST_NS, Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.storage.location import Location
 from hta_graph.trace.json_reader import Args, FileFacts, FilePart, Number, Row, header_of_object, number_or_text
@@ -311,7 +311,9 @@ def assemble_recorded(path: Location, recorded: Recorded) -> Trace:
     counts = Counter(dict.fromkeys(READING_DIAGNOSTICS, 0))
     counts["salvaged"] = int(recorded.salvaged is not None)
     columns = _drop_unplaceable(recorded.collected.columns, recorded.collected, counts)
-    columns["bandwidth"] = np.where(columns["bandwidth"] > FASTEST_GBPS, np.nan, columns["bandwidth"])
+    recorded.collected.columns = {}  # from here on each column is in memory once
+    if (columns["bandwidth"] > FASTEST_GBPS).any():
+        columns["bandwidth"] = np.where(columns["bandwidth"] > FASTEST_GBPS, np.nan, columns["bandwidth"])
     columns = _with_base(columns, base_time(facts.header.base) or 0)
     trace = _assemble_trace(path, facts, recorded.collected, columns, counts)
     return replace(trace, rank=recorded.rank, notes=(*trace.notes, *recorded.notes))
@@ -347,7 +349,11 @@ def _ends_of_begins(brackets: list[Bracket], counts: Counter[str]) -> dict[int, 
 
 
 def _keep_rows(columns: FileColumns, keep: Bools) -> FileColumns:
-    return columns if keep.all() else {name: column[keep] for name, column in columns.items()}
+    if keep.all():
+        return columns
+    count = int(np.count_nonzero(keep))
+    # What has one value in all rows stays so.
+    return {name: column[keep] if column.strides[0] else column[:count] for name, column in columns.items()}
 
 
 def _drop_unplaceable(columns: FileColumns, collected: Collected, counts: Counter[str]) -> FileColumns:
@@ -392,7 +398,8 @@ def _assemble_trace(
         columns["external_id"] = np.maximum(columns["old_external_id"], -1)
     columns, notes = with_meaning(columns, names, counts)
     order = canonical_order(columns)
-    events = EventTable(**{field: freeze(columns[field][order]) for field in EventTable.__dataclass_fields__})
+    types = column_types(EventTable)
+    events = EventTable(**{name: freeze(columns[name][order].astype(types[name], copy=False)) for name in types})
     if collected.old_launches:
         base = base_time(facts.header.base) or 0
         arrows = [(key, time + base, text, is_start) for key, time, text, is_start in collected.old_launches]

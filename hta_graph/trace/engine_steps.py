@@ -16,7 +16,7 @@ import numpy as np
 from hta_graph.errors import PatternError
 from hta_graph.model import CPU_KINDS, GPU_KINDS, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.safe_regex import compile_pattern, names_matching, shortened_repr
-from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
+from hta_graph.trace.profiler_names import BLOCKING_CALL, GRAPH_LAUNCH_CALL, STEP_NAME
 
 PREFILL, DECODE, MIXED, VERIFY, DRAFT, IMAGE, IDLE = "prefill", "decode", "mixed", "verify", "draft", "image", "idle"
 GRAPH, EAGER, UNKNOWN = "graph", "eager", "unknown"
@@ -352,7 +352,8 @@ def find_engine_steps(events: EventColumns, names: Sequence[str], expressions: S
     """Find the steps of an engine in a trace, in order of time; of nested ones the outermost, which says what all say.
 
     What is launched from the start of a step to that of the next one is the step's work. A name that says no phase
-    leaves what is seen: whether graphs are launched.
+    leaves what is seen: whether graphs are launched. Where nothing names a step, profiler steps neither, each launch of
+    a graph may be one.
 
     Args:
         events: the trace's events.
@@ -370,7 +371,8 @@ def find_engine_steps(events: EventColumns, names: Sequence[str], expressions: S
             outermost = _outermost(events, kind, said)
             break
     if not outermost:
-        return []
+        is_named = bool(expressions) or any(map(STEP_NAME.fullmatch, names))
+        return [] if is_named else _steps_by_graph_launch(events, names)
     begins = events.start[[row for row, _ in outermost]]
     until = np.append(begins[1:], max(int(events.end.max()), int(begins[-1])) + 1)
     counts, graphs = (
@@ -436,3 +438,73 @@ def _launch_times(events: EventColumns, names: Sequence[str]) -> tuple[Ints, Int
     of_graph = [code for code in codes if GRAPH_LAUNCH_CALL.match(names[code])]
     graphs = events.start[(events.kind == EventKind.RUNTIME) & np.isin(events.name, of_graph)]
     return np.sort(launches), np.sort(graphs)
+
+
+BY_GRAPH_LAUNCH = "graph launch"
+"""What stands for the engine of steps that nothing names."""
+LEAST_GRAPH_SHARE = 0.8
+"""Graph launches are steps where they run at least this share of the GPU's work (LightLLM's decode steps: 97%)."""
+LEAST_AHEAD = 4
+"""Of at least this many launches the second one may come without a wait after the first."""
+
+
+def _steps_by_graph_launch(events: EventColumns, names: Sequence[str]) -> list[FoundStep]:
+    """Take each launch of a graph as a step, where graphs run nearly all of the GPU's work and the host waits between.
+
+    An engine reads the tokens of a step before it launches the next one: its thread waits for the GPU between any two
+    launches, as it does not between the pieces of one step. Pieces between which it waits come in turn: A B A B. A step
+    begins when that wait returns.
+    """
+    codes = np.unique(events.name[events.kind == EventKind.RUNTIME]).tolist()
+    called = [
+        np.flatnonzero((events.kind == EventKind.RUNTIME) & np.isin(events.name, [c for c in codes if of(names[c])]))
+        for of in (GRAPH_LAUNCH_CALL.match, BLOCKING_CALL.match)
+    ]
+    launches, waits = (rows[np.argsort(events.start[rows], kind="stable")] for rows in called)
+    works = np.flatnonzero(kind_mask(events.kind, GPU_KINDS) & (events.correlation > 0))
+    by_graph = np.isin(events.correlation[works], events.correlation[launches])
+    launches = launches[np.isin(events.correlation[launches], events.correlation[works])]
+    length = events.end - events.start
+    if not len(launches) or length[works[by_graph]].sum() < LEAST_GRAPH_SHARE * length[works].sum():
+        return []
+    returned = np.sort(events.end[waits])
+    last = np.searchsorted(returned, events.start[launches], side="right") - 1
+    start, end = events.start[launches], events.end[launches]
+    waited = np.append(returned, 0)[last]
+    has_wait = (last >= 0) & (waited >= np.append(np.iinfo(np.int64).min, end[:-1]))
+    # An engine that launches a step ahead waits for the first one after the second.
+    without = int(np.count_nonzero(~has_wait[1:]))
+    if without > (len(launches) >= LEAST_AHEAD and not has_wait[1]):
+        return []
+    if _take_turns(_graph_of_launches(events, launches, works)):
+        return []
+    begins = np.where(has_wait, waited, start)
+    until = np.append(begins[1:], int(events.end.max()) + 1)
+    step = EngineStep(BY_GRAPH_LAUNCH, GRAPH, name=BY_GRAPH_LAUNCH)
+    return [
+        FoundStep(row, begin, end, after, step, launches_work=True)
+        for row, begin, end, after in zip(
+            launches.tolist(), begins.tolist(), events.end[launches].tolist(), until.tolist(), strict=True
+        )
+    ]
+
+
+def _graph_of_launches(events: EventColumns, launches: Ints, works: Ints) -> list[bytes]:
+    """Return what identifies the graph of each launch: the names of what it ran, in any order."""
+    order = works[np.argsort(events.correlation[works], kind="stable")]
+    known = events.correlation[order]
+    first, past = (np.searchsorted(known, events.correlation[launches], side=side) for side in ("left", "right"))
+    return [
+        np.sort(events.name[order[low:high]]).tobytes() for low, high in zip(first.tolist(), past.tolist(), strict=True)
+    ]
+
+
+def _take_turns(graphs: Sequence[bytes]) -> bool:
+    """Return whether different graphs follow each other again and again in one order.
+
+    >>> _take_turns([b"a", b"b", b"a", b"b"]), _take_turns([b"a", b"a", b"b", b"a"]), _take_turns([b"a", b"b"])
+    (True, False, False)
+    """
+    return len(set(graphs)) > 1 and any(
+        list(graphs[turn:]) == list(graphs[:-turn]) for turn in range(2, len(graphs) // 2 + 1)
+    )

@@ -114,8 +114,8 @@ def reread_rows(
 
 def _reread(trace: Trace, shape: RowShape[Any], wanted: Ids) -> tuple[dict[int, Any], Header]:
     if other := reader_of(trace.path):
-        rows, own = other.rows(trace.path, wanted, salvage=trace.salvaged is not None)
-        return {at: shape.from_object(row) for at, row in rows.items()}, header_of_object(own)
+        rows, own = other.rows(trace.path, wanted, shape.from_object, salvage=trace.salvaged is not None)
+        return rows, header_of_object(own)
     content = read_bytes(trace.path)
     begin_stage("decoding events")
     with paused_gc():

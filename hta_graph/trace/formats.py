@@ -7,7 +7,6 @@ specifications, and the writers' source code.
 from __future__ import annotations
 
 import re
-import sqlite3
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -58,7 +57,8 @@ class Format:
         return (TraceError if self.is_lost else NotATraceError)(path, f"is {self.name}", self.remedy)
 
 
-NSIGHT_TABLE = re.compile(r"(CUPTI_ACTIVITY_KIND_\w{1,40}|NVTX_EVENTS)$")
+NSIGHT_TABLE = re.compile(r"(CUPTI_ACTIVITY_KIND_\w{1,40}|NVTX_EVENTS|META_DATA_(CAPTURE|EXPORT)|OSRT_API)$")
+"""Tables of an export: of one without CUDA only those that say how it was recorded."""
 ROCPD_TABLE = re.compile(r"rocpd_")
 
 
@@ -66,6 +66,8 @@ def _tables_of(path: Location) -> list[str] | None:
     """Return the names of a database's tables; None where it cannot be opened: its reader says why."""
     if is_remote(path):
         return None
+    import sqlite3  # late: few inputs are databases
+
     # The words about a damaged schema repeat bytes of the file that may be no text.
     with suppress(sqlite3.Error, UnicodeDecodeError, OSError):
         name = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
@@ -85,7 +87,7 @@ NSIGHT_EXPORT = Format(
     "an Nsight Systems export",
     SQLITE,
     "kernels, copies, sets, CUDA graphs; runtime and driver calls; synchronization; NVTX and NCCL's payloads; "
-    "OS runtime calls, thread states, CPU samples",
+    "OS runtime calls, thread states, CPU samples of threads with CUDA calls or NVTX ranges",
     "hardware metrics, Python's call stacks",
     layer="sqlite",
     tables=NSIGHT_TABLE,

@@ -143,6 +143,15 @@ def has_captures(path: Location) -> bool:
     return False
 
 
+NODE_NAMES = re.compile(rb'\s*\{\s*"[1-9]\d{0,19}"\s*:\s*[\[{"]')
+"""How a file begins that gives names to the numbers of graph nodes."""
+
+
+def has_node_names(path: Location) -> bool:
+    """Return whether a file gives names to the nodes of CUDA graphs (``kernel_annotations_rank0_….json``)."""
+    return NODE_NAMES.match(text_head(path, ENDS_BYTES)) is not None
+
+
 LABELLED_PROCESS = re.compile(rb'"pid"\s*:\s*"\[[A-Z]{2}\d{2}[^"\]]{0,80}\] -?\d')
 """A process id with the label of a rank, as SGLang's merger writes it."""
 

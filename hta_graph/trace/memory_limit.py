@@ -17,6 +17,8 @@ PEAK_PER_TEXT = 2.0
 """What a process takes for each byte of text: 1.7 to 1.95 (measured for traces of 50 to 80 MB)."""
 PEAK_PER_GROWTH = 1.5
 """What columns take when they become a graph, for each byte that they take while rows are read: 1.3 at most."""
+PEAK_PER_COLUMN = 10
+"""What columns take when they become a graph, for each byte that they take in their smallest types: 9.7 at most."""
 DECODED_PER_BYTE = 64
 """What JSON takes at most when it is decoded in one piece: an empty object is two bytes in a file, and a row after."""
 LEAST_TEXT = 16 << 20
@@ -48,20 +50,27 @@ def memory_for_one_file(held: int = 0) -> int:
     return int(ONE_SHARE * (available_memory() + held)) if allowed is None else allowed
 
 
-def too_large_error(path: Location, what: str, memory: int) -> TooLargeError:
+def too_large_error(path: Location, what: str, memory: int, *, has_other_ranks: bool = False) -> TooLargeError:
     """Return the error of a file that does not fit into the memory (bytes) that reading it may take.
+
+    Args:
+        path: the file.
+        what: what of it does not fit.
+        memory: the limit.
+        has_other_ranks: whether one of its ranks can be read alone.
 
     >>> with limit_memory(1 << 30):
     ...     print(too_large_error(Path("t.json"), "holds more than 500 MiB of text", 1 << 30))
     t.json: holds more than 500 MiB of text, too much for the 1,024 MiB that reading may take; allow more with memory
     """
     limit = f"the {format_bytes(memory)} that reading may take"
-    remedy: Remedy | str
     if _LIMIT.get() is None:
-        remedy = "record fewer steps, or read it on a machine with more free memory"
+        python = command = "record fewer steps, or read it on a machine with more free memory"
     else:
-        remedy = Remedy("allow more with memory", "allow more with --memory")
-    return TooLargeError(path, f"{what}, too much for {limit}", remedy)
+        python, command = "allow more with memory", "allow more with --memory"
+    if has_other_ranks:
+        python, command = f"read one rank with ranks=[N], or {python}", f"read one rank with --rank N, or {command}"
+    return TooLargeError(path, f"{what}, too much for {limit}", Remedy(python, command))
 
 
 def out_of_memory_error(path: Location) -> TooLargeError:
@@ -127,7 +136,7 @@ class GrowthCheck:
 
     Args:
         path: the file, for errors.
-        text: the length of its text, which is held already; 0 where rows are read one by one.
+        text: the length of its text, which is held already.
     """
 
     def __init__(self, path: Location, text: int) -> None:
@@ -148,8 +157,33 @@ class GrowthCheck:
         self._checked, grown = now, now - self._begin
         self._memory = self._memory or memory_for_one_file(self._text + grown)
         if self._text + PEAK_PER_GROWTH * grown > max(self._memory - PEAK_OF_A_PROCESS, 2 * LEAST_TEXT):
-            text = f" in {format_bytes(self._text)} of text" if self._text else ""
-            raise too_large_error(self._path, f"holds too many events{text}", self._memory)
+            text = format_bytes(self._text)
+            raise too_large_error(self._path, f"holds too many events in {text} of text", self._memory)
+
+
+class ColumnsLimit:
+    """Says how many bytes of columns a file may have that is read row by row, so that a graph of them fits into memory.
+
+    Args:
+        path: the file, for errors.
+        has_other_ranks: whether one of its ranks can be read alone.
+    """
+
+    def __init__(self, path: Location, *, has_other_ranks: bool) -> None:
+        self._path = path
+        self._has_other_ranks = has_other_ranks
+        self._memory = memory_for_one_file()
+        self._limit = max(self._memory - PEAK_OF_A_PROCESS, 2 * LEAST_TEXT) / PEAK_PER_COLUMN
+
+    def check(self, held: int) -> None:
+        """Compare the bytes of the columns until now.
+
+        Raises:
+            TooLargeError: there are more events than memory.
+        """
+        if held > self._limit:
+            what = f"holds too many events (more than {format_bytes(held)} of columns)"
+            raise too_large_error(self._path, what, self._memory, has_other_ranks=self._has_other_ranks)
 
 
 def available_memory() -> int:

@@ -20,7 +20,7 @@ from hta_graph.trace.columnize import assemble_recorded, assemble_traces, collec
 from hta_graph.trace.decompress import FileBytes, read_bytes
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import foreign_trace_error, writer_of
-from hta_graph.trace.header import has_captures, has_gpu_rows, has_labelled_processes, peek_header
+from hta_graph.trace.header import has_captures, has_gpu_rows, has_labelled_processes, has_node_names, peek_header
 from hta_graph.trace.json_reader import Header, RowReader
 from hta_graph.trace.launch_arrows import match_launches_by_arrows
 from hta_graph.trace.lost_returns import end_frames_with_callers
@@ -37,6 +37,7 @@ from hta_graph.trace.rank_files import (
     expand_inputs,
     files_of_no_rank,
     header_count,
+    rank_in_name,
     with_captures_of_ranks,
 )
 from hta_graph.trace.readers import is_database, reader_of
@@ -76,15 +77,22 @@ def read_without_log(place: Location, *, salvage: bool) -> Trace:
     return _only_one(place, read_recordings(place, salvage=salvage)[0], remedy)
 
 
-def read_recordings(place: Location, *, salvage: bool) -> tuple[list[Trace], str]:
+def read_recordings(
+    place: Location, ranks: Collection[int] | None = None, process: str | None = None, *, salvage: bool
+) -> tuple[list[Trace], str]:
     """Read the traces of all recordings in a file, of nearly every file one; and how several ranks are numbered.
+
+    Where a reader can leave out ranks it reads only some ``ranks``, or one ``process``, if the file has them.
 
     Raises:
         TraceError: it cannot be read.
     """
     if reader := reader_of(place):
-        recorded = reader.columns(place, salvage=salvage)
-        return [assemble_recorded(place, found) for found in recorded], recorded[0].ranks_by
+        found = [
+            (assemble_recorded(place, recorded), recorded.ranks_by)
+            for recorded in reader.columns(place, ranks, process, salvage=salvage)
+        ]
+        return [trace for trace, _ in found], found[0][1]
     traces = traces_of_bytes(place, read_bytes(place), salvage=salvage)
     linked = [match_launches_by_external_id(match_launches_by_arrows(found)) for found in traces]
     return [end_frames_with_callers(found) for found in linked], ""
@@ -170,12 +178,13 @@ def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: 
             found.append(FoundFile(path, None, error))
         except MemoryError:
             found.append(FoundFile(path, None, out_of_memory_error(path)))
-    if skipped:
-        say(_skipped_line(skipped))
+    annotations = [FoundFile(path, rank_in_name(path)) for path in skipped if has_node_names(path)]
+    if rest := {path: error for path, error in skipped.items() if path not in {file.path for file in annotations}}:
+        say(_skipped_line(rest))
     found = _without_copies(_without_derived(found, say), places, say)
     if not found:
         raise TraceError(", ".join(map(str, places)), "no trace among these files")
-    captures = _captures_among(found, say)
+    captures = [*_captures_among(found, say), *annotations]
     found = [file for file in found if file not in captures]
     ranks = with_captures_of_ranks(assign_ranks(_without_front_ends(_without_merged(found, say), say)), captures)
     by_order = [file for file in ranks if file.source == "order" and len(ranks) > 1 and not file.error]
@@ -334,7 +343,7 @@ def read_single_file(
     Raises:
         TraceError: the file is broken, or its rank is none of ``ranks``.
     """
-    return number_recordings(path, *read_recordings(path, salvage=salvage), ranks, say)
+    return number_recordings(path, *read_recordings(path, ranks, salvage=salvage), ranks, say)
 
 
 def number_recordings(
@@ -372,7 +381,7 @@ def read_rank(file: RankFile, *, salvage: bool = False) -> Trace:
     """
     if file.error:
         raise file.error
-    found, _ = read_recordings(file.path, salvage=salvage)
+    found, _ = read_recordings(file.path, process=file.process, salvage=salvage)
     own = [trace for trace in found if file.process and trace.settings.get("process") == file.process]
     return replace(_only_one(file.path, own or found, "pass this file alone"), rank=file.rank)
 

@@ -7,9 +7,9 @@ arguments are looked up in and what is written with an overlay. A new format is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from hta_graph.errors import TraceError
 from hta_graph.model import Ids
@@ -21,11 +21,16 @@ if TYPE_CHECKING:
     from hta_graph.trace.nsys.columns import RankOfProcess
 
 
+AnyRow = TypeVar("AnyRow")
+
+
 class ReadColumns(Protocol):
     """Reads the columns of each rank of a file."""
 
-    def __call__(self, path: Location, *, salvage: bool = False) -> list[Recorded]:
-        """Return them, lowest first; of a damaged file what can be recovered, if asked."""
+    def __call__(
+        self, path: Location, ranks: Collection[int] | None = None, process: str | None = None, *, salvage: bool = False
+    ) -> Iterator[Recorded]:
+        """Yield them, lowest first, or those of some ranks or one process; of a damaged file what can be recovered."""
         ...
 
 
@@ -33,9 +38,9 @@ class ReadRows(Protocol):
     """Reads the rows at some places (ascending) of a file as Kineto has them, and the header."""
 
     def __call__(
-        self, path: Location, wanted: Ids, *, salvage: bool = False
-    ) -> tuple[dict[int, dict[str, Any]], dict[str, Any]]:
-        """Return them; of a damaged file as columns were recovered, if asked."""
+        self, path: Location, wanted: Ids, make: Callable[[dict[str, Any]], AnyRow], *, salvage: bool = False
+    ) -> tuple[dict[int, AnyRow], dict[str, Any]]:
+        """Return what is made of each; of a damaged file as columns were recovered, if asked."""
         ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -516,13 +516,18 @@ def canonical_order(columns: Mapping[str, Any]) -> Ints:
     they began, as the profiler counts their ids up: in 1,968 ties of public traces the id says the same as the file's
     order, outer first; names agree in half of them. GPU activities that start together stand as their calls do.
     """
-    length = columns["end"] - columns["start"]
-    correlation, on_gpu = columns["correlation"], kind_mask(columns["kind"], GPU_KINDS)
-    # The longer CPU row is outside; on a stream nothing nests, and work stands in the order of its calls.
-    keys = [columns["start"], np.where(on_gpu, correlation, -length), columns["kind"]]
-    keys.append(np.where(on_gpu, length, correlation))
-    keys += [columns[key] for key in ("external_id", "name", "lane", "sequence", "index")]
-    return refined_order(keys)
+
+    def keys() -> Iterator[Any]:
+        yield columns["start"]
+        length = columns["end"] - columns["start"]
+        correlation, on_gpu = columns["correlation"], kind_mask(columns["kind"], GPU_KINDS)
+        # The longer CPU row is outside; on a stream nothing nests, and work stands in the order of its calls.
+        yield np.where(on_gpu, correlation, -length)
+        yield columns["kind"]
+        yield np.where(on_gpu, length, correlation)
+        yield from (columns[key] for key in ("external_id", "name", "lane", "sequence", "index"))
+
+    return refined_order(keys())
 
 
 def refined_order(keys: Iterable[Any]) -> Ints:

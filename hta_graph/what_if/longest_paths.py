@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import expand_ranges, first_of_runs, freeze
+from hta_graph.arrays import expand_ranges, first_of_runs, freeze, take_or
 from hta_graph.errors import QueryError
 from hta_graph.model import Bools, Floats, Ids, Ints
 
@@ -80,7 +80,8 @@ class LongestPaths:
         follows = np.zeros(len(points), np.bool_)
         follows[1:] = before[1:] == points[:-1]
         run = np.cumsum(~follows) - 1
-        self._follows, self._run = follows, run
+        self._followers, self._run = np.flatnonzero(follows), run
+        self._follow_by = self._cause[points[self._followers]]
         self._run_of = np.full(len(self.is_root), -1, np.int32)
         self._run_of[points] = run
         self._run_start = np.flatnonzero(~follows)
@@ -156,8 +157,9 @@ class LongestPaths:
     def offsets(self, weight: Ints | Floats) -> Any:
         """Return for every point how far (ns) it lies behind the node that it hangs on."""
         points = self._points
-        step = np.where(self._follows, weight[self._cause[points]], 0)
-        behind = np.cumsum(step, dtype=weight.dtype)
+        behind = np.zeros(len(points), weight.dtype)
+        behind[self._followers] = weight[self._follow_by]
+        np.cumsum(behind, out=behind)
         behind -= behind[self._run_start][self._run]
         found = np.zeros(len(self.is_root), weight.dtype)
         found[points] = behind
@@ -225,25 +227,20 @@ class LongestPaths:
     def trace_back(self, weight: Ints | Floats, values: Ints | Floats, point: int) -> Ids:
         """Return the edges of a longest path to a point, latest first."""
         chosen = self._chosen(weight, values)
-        # Plain memory views: looking up one number at a time is several times faster than in an array.
-        chosen_at, run_of, cause, source = chosen.data, self._run_of.data, self._cause.data, self.source.data
-        first_place, place, points = self._run_start.data, self._place_in_run.data, self._points.data
-        meets, begins, ends = self._meets.data, [], []
-        while True:
-            # From the point back to the node that it hangs on, run by run.
-            while (run := run_of[point]) >= 0:
-                first = first_place[run]
-                begins.append(first)
-                ends.append(place[point])
-                point = points[first]
-                if meets[point]:
-                    break
-                point = source[cause[point]]
-            edge = chosen_at[point]
-            if edge < 0:
-                break
-            point = source[edge]
-        return self._edges_of_runs(np.array(begins, np.int64), np.array(ends, np.int64), chosen)
+        # From the first point of each run on it goes on at the source of what decided that: a place in another run.
+        first = self._points[self._run_start]
+        edge = np.where(self._meets[first], chosen[first], self._cause[first])
+        before = take_or(self.source, edge)
+        runs_before = take_or(self._run_of, before).tolist()
+        places_before = take_or(self._place_in_run, before).tolist()
+        run, place = int(self._run_of[point]), int(self._place_in_run[point])
+        runs, ends = list[int](), list[int]()
+        while run >= 0:
+            runs.append(run)
+            ends.append(place)
+            run, place = runs_before[run], places_before[run]
+        begins = self._run_start[np.array(runs, np.int64)]
+        return self._edges_of_runs(begins, np.array(ends, np.int64), chosen)
 
     def _edges_of_runs(self, begins: Ints, ends: Ints, chosen: Ids) -> Ids:
         """Return what caused the points of runs, each from its end back to its first point, end to end."""
@@ -272,28 +269,39 @@ class LongestPaths:
         chosen[target[decides][::-1]] = meets.edge[decides][::-1]
         return chosen
 
+    @cached_property
+    def _pairs(self) -> tuple[list[int], list[int], list[int], Ints, Ints]:
+        """The meetings as decisions between two: of the third entry and further ones with what came out before.
+
+        Returns:
+            lists of the node that is decided, the node of one entry, and that of the other; then the entries: the one
+            (-1: what came out before, which weighs nothing) and the other.
+        """
+        meets = self.meetings
+        of, other = expand_ranges(meets.first + 1, meets.count - 1)
+        is_new = first_of_runs(of)
+        node, one = meets.node[of], np.where(is_new, meets.first[of], -1)
+        head = np.where(is_new, meets.head[meets.first[of]], node)
+        found: list[list[int]] = [column.tolist() for column in (node, head, meets.head[other])]
+        return found[0], found[1], found[2], one, other
+
     def _pass_of_many(self, start: Ints, weight: Ints) -> Ints:
         """Decide at one rendezvous after the other, for all weights (columns) at once."""
-        meets, known = self.meetings, np.repeat(start[:, None], weight.shape[1], axis=1)
-        head, rows = meets.head.tolist(), list(weight)
-        values = list(known)
-        for node, first, count in zip(meets.node.tolist(), meets.first.tolist(), meets.count.tolist(), strict=True):
-            latest = values[node]
-            np.add(values[head[first]], rows[first], out=latest)
-            for entry in range(first + 1, first + count):
-                np.maximum(latest, values[head[entry]] + rows[entry], out=latest)
+        nodes, heads, others, one, other = self._pairs
+        known, nothing = np.repeat(start[:, None], weight.shape[1], axis=1), np.zeros((1, weight.shape[1]), np.int64)
+        values, rows = list(known), list(np.concatenate([weight, nothing]))
+        for node, head, own, second, added in zip(nodes, heads, one.tolist(), others, other.tolist(), strict=True):
+            latest = values[second] + rows[added]
+            np.add(values[head], rows[own], out=values[node])
+            np.maximum(values[node], latest, out=values[node])
         return known
 
     def _pass(self, value: Ints, weight: Ints | Floats) -> Any:
         """Decide at one rendezvous after the other; plain lists, since one number at a time is quicker in them."""
-        meets, known = self.meetings, value.tolist()
-        entries = iter(zip(meets.head.tolist(), weight.tolist(), strict=True))
-        for node, more in zip(meets.node.tolist(), (meets.count - 1).tolist(), strict=True):
-            head, length = next(entries)
-            latest = known[head] + length
-            for _ in range(more):
-                head, length = next(entries)
-                if (end := known[head] + length) > latest:
-                    latest = end
-            known[node] = latest
+        nodes, heads, others, one, other = self._pairs
+        known = value.tolist()
+        own, added = take_or(weight, one, otherwise=0).tolist(), weight[other].tolist()
+        for node, head, length, second, more in zip(nodes, heads, own, others, added, strict=True):
+            latest, end = known[head] + length, known[second] + more
+            known[node] = latest if latest >= end else end
         return np.array(known, weight.dtype)

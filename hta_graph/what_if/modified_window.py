@@ -127,8 +127,13 @@ class ModifiedWindow:
         base = self.base
         sums = np.zeros(len(self.extra) + len(base.ends), saved.dtype)
         np.add.at(sums, base.parts.edge[changed], saved)
-        weight = (base.edges.weight + self.extra + self.weighed + self.waits - sums[: len(self.extra)])[~self.dropped]
-        return np.concatenate([weight, *(own for _, _, own in self.added)]), base.tails - sums[len(self.extra) :]
+        weight = base.edges.weight - sums[: len(self.extra)]
+        for own in (self.extra, self.weighed, self.waits):
+            if own.any():
+                weight += own
+        if self.is_reshaped:
+            weight = np.concatenate([weight[~self.dropped], *(own for _, _, own in self.added)])
+        return weight, base.tails - sums[len(self.extra) :]
 
     def shape(self) -> tuple[ReplayEdges, LongestPaths]:
         """Return the edges and their shape.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hta_graph.arrays import summed_by, take_or
+from hta_graph.attribution.replayed_names import replayed_names
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
@@ -52,7 +53,8 @@ class Opportunity:
 
     ``next`` is the next bottleneck: what then takes most of the path and is not on it today; None if nothing does.
     ``alone_ns`` is how much of it on the path is communication with unknown partners, and so can be waiting for them;
-    of one rank also silence while a collective of Gloo runs.
+    of one rank also silence while a collective of Gloo runs. ``operator_evidence`` says how kernels of graph replays
+    were found to belong to it (None: there are none).
     """
 
     kind: str
@@ -62,6 +64,7 @@ class Opportunity:
     saved_free_ns: int
     next: str | None
     alone_ns: int = 0
+    operator_evidence: str | None = None
 
     @property
     def may_be_waiting(self) -> bool:
@@ -120,14 +123,26 @@ def opportunity_rows(
     drafts = [_scaled_window(base, meant, factor) for _, meant, _ in found for factor in (0.5, 0.0)]
     saved = savings_of(base, drafts).reshape(-1, 2).tolist()
     rows = [
-        Opportunity(what.kind, what.pattern, time, half, free, None, _possible_waiting(path, meant))
+        Opportunity(
+            what.kind, what.pattern, time, half, free, None, _possible_waiting(path, meant),
+            operator_evidence(base, what.kind, meant),
+        )
         for (what, meant, time), (half, free) in zip(found, saved, strict=True)
-    ]
+    ]  # fmt: skip
     order = opportunity_order(rows)
     meant = {at: found[at][1] for at in order[: ROWS_WITH_NEXT if names_next else 0]}
     return [
         replace(rows[at], next=_next_after_change(base, path, meant[at])) if at in meant else rows[at] for at in order
     ]
+
+
+def operator_evidence(base: ReplayGraph, kind: str, meant: Bools) -> str | None:
+    """Say how it is known that kernels of graph replays among some parts belong to a thing; None where none are."""
+    if kind not in OWNER_LOOKUPS:
+        return None
+    return replayed_names(base.graph, kind).evidence_of(
+        base.parts.owner[meant & (base.parts.part == TimePart.ACTIVITY)]
+    )
 
 
 def _possible_waiting(path: PathTotals, meant: Bools) -> int:
@@ -211,6 +226,7 @@ def path_times_by_name(path: PathTotals) -> TimesByKind:
     runs = (parts.part == TimePart.ACTIVITY) & take_or(base.graph.is_gpu, parts.owner, otherwise=False)
     talks = (parts.part == TimePart.ACTIVITY) & (parts.bound == BoundBy.GPU_COMMUNICATION_BOUND)
     has_frames = bool((base.graph.event_table.kind == EventKind.PYTHON_FUNCTION).any())
+    has_frames |= bool(replayed_names(base.graph, "frame"))
     found = {
         "class": {
             bound.label: int(length[parts.bound == bound].sum())
@@ -220,7 +236,7 @@ def path_times_by_name(path: PathTotals) -> TimesByKind:
         "kernel": _times_by_name(base, parts.owner, np.where(runs & ~talks, length, 0)),
         "collective": _times_by_name(base, parts.owner, np.where(talks, length, 0)),
         **{
-            kind: _times_by_name(base, _innermost_owners(base, kind, parts.owner), length)
+            kind: _times_by_owner(base, kind, parts.owner, length)
             for kind in ("operator", "module", *(["frame"] if has_frames else []))
         },
     }
@@ -254,6 +270,22 @@ def _innermost_owners(base: ReplayGraph, kind: str, owner: Ids) -> Ids:
             is_module = take_or(part.graph.event_flags.module_frame, innermost, otherwise=False)
             innermost = np.where(is_module, -1, innermost)
         found[here] = part.of_job(innermost)
+    return found
+
+
+def _times_by_owner(base: ReplayGraph, kind: str, owner: Ids, length: Ints) -> dict[str, int]:
+    """Add up time (ns) by the innermost operator, module or frame; that of graph replays by the names over them."""
+    names = replayed_names(base.graph, kind)
+    code = take_or(names.innermost, owner)
+    if kind == "frame":
+        modules = {*replayed_names(base.graph, "module").used}
+        code = np.append(
+            np.where([text in modules for text in names.texts] or False, -1, np.arange(len(names.texts) or 1)), -1
+        )[code]
+    found = _times_by_name(base, _innermost_owners(base, kind, owner), np.where(code >= 0, 0, length))
+    time = summed_by(code[code >= 0], length[code >= 0], len(names.texts))
+    for of in np.flatnonzero(time).tolist():
+        found[names.texts[of]] = found.get(names.texts[of], 0) + int(time[of])
     return found
 
 

@@ -27,18 +27,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, summed_by, take_or
+from hta_graph.arrays import Columns, freeze, stable_order, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, is_end
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, BoundBy, Codes, EdgeKind, EdgeRole, Floats, Ids, Ints
 from hta_graph.paths.binding_edges import WalkSpans, binding_edges, lane_runs
 from hta_graph.paths.segments import OWNED_BY_SOURCE, lag_classes, owners_and_classes
-from hta_graph.paths.time_accounting import TimeAccounting, TimePart
+from hta_graph.paths.time_accounting import TimeAccounting, TimePart, explained_lags
 from hta_graph.paths.window_ends import NO_POINTS, issue_times
 from hta_graph.paths.windows import Window
 from hta_graph.what_if.longest_paths import LongestPaths
@@ -79,6 +80,11 @@ class EdgeWeights:
     binds: Bools
 
 
+LEAST_USUAL_NS = 500
+"""Lags are not compared with shorter ones: AMD's profiler notes work back to back without a gap, so that each would be
+many times the usual lag (NVIDIA's usual ones are 0.8 µs and more)."""
+
+
 @memoized
 def edge_weights(graph: DependencyGraph) -> EdgeWeights:
     """Weigh the edges of a graph; with these weights every point falls on its recorded time."""
@@ -90,7 +96,7 @@ def edge_weights(graph: DependencyGraph) -> EdgeWeights:
     usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
     lags = _lags_of_causes(graph, measured)
     for _ in range(BINDING_ROUNDS):
-        bound_by = _likeliest_causes(graph, lags / np.maximum(usual, 1), bound_by)
+        bound_by = _likeliest_causes(graph, lags / np.maximum(usual, LEAST_USUAL_NS), bound_by)
         bound_by = _bound_by_messages_under_way(graph, usual, bound_by)
         binds = bound_by == np.arange(len(edges))
         usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
@@ -159,17 +165,23 @@ def _bound_by_messages_under_way(graph: DependencyGraph, usual: Ints, bound_by: 
     return np.where(found >= 0, found, bound_by).astype(np.int32)
 
 
+COMPARED_KINDS = np.isin(ROLE[list(EdgeKind)], (EdgeRole.LAUNCH, EdgeRole.STREAM))
+
+
 def _usual_lags(graph: DependencyGraph, measured: Ints, binds: Bools) -> Ints:
     """Return per rank and edge kind the median (ns) of the lags that bound something, whatever they are on others.
 
     A kind that never bound anything has no usual lag: its least one counts, and no more than is usual for other kinds
-    of its role (10 µs where these bound nothing either).
+    of its role (10 µs where these bound nothing either). Of launches and streams none is longer than what counts as
+    explained: where few bound something, that may be work from before the recording which they waited for.
     """
     # One more for rank -1: only what leads to a rendezvous is of no rank, and that weighs nothing.
     usual = np.zeros((len(graph.rank_graphs) + 1, len(EdgeKind)), np.int64)
     for part, rows in zip(graph.rank_graphs, edges_by_rank(graph), strict=True):
         own = rows[measured[rows] >= 0]
         usual[part.index] = _usual_lags_of_rank(graph.edge_table.kind[own], measured[own], binds[own])
+    most = np.where(COMPARED_KINDS, explained_lags(graph), np.iinfo(np.int64).max)
+    usual[:-1] = np.minimum(usual[:-1], most)
     return usual
 
 
@@ -184,12 +196,16 @@ def edges_by_rank(graph: DependencyGraph) -> list[Ints]:
 
 def _usual_lags_of_rank(kind: Codes, measured: Ints, binds: Bools) -> Ints:
     usual = np.zeros(len(EdgeKind), np.int64)
+    order = stable_order(kind)
+    first = np.searchsorted(kind[order], np.arange(len(EdgeKind) + 1))
+    lags, is_bound = measured[order], binds[order]
+    every = [lags[begin:end] for begin, end in pairwise(first)]
+    bound = [own[is_bound[begin:end]] for own, (begin, end) in zip(every, pairwise(first), strict=True)]
     for of in EdgeKind:
-        every = kind == of
-        bound = every & binds
-        known = bound if bound.any() else (ROLE[kind] == ROLE[of]) & binds
-        usual_of_role = int(np.median(measured[known])) if known.any() else DEFAULT_LAG_NS
-        usual[of] = usual_of_role if bound.any() else measured[every].min(initial=usual_of_role)
+        alike = [bound[of]] if len(bound[of]) else [bound[other] for other in EdgeKind if ROLE[other] == ROLE[of]]
+        known = np.concatenate(alike)
+        usual_of_role = int(np.median(known)) if len(known) else DEFAULT_LAG_NS
+        usual[of] = usual_of_role if len(bound[of]) else every[of].min(initial=usual_of_role)
     return usual
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from hta_graph.arrays import distinct, take_or
 from hta_graph.attribution.owners import owners
+from hta_graph.attribution.replayed_names import replayed_names
 from hta_graph.errors import QueryError, Remedy, UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
@@ -154,6 +155,8 @@ def pattern_reading(base: ReplayGraph, what: Selector) -> str:
         return ""
     codes = distinct(_name_codes_of_kind(base, what.kind))
     names = [base.graph.names[code] for code in codes.tolist()]
+    if what.kind in OWNER_LOOKUPS:
+        names += replayed_names(base.graph, what.kind).used
     return next((reading for reading in PATTERN_READINGS if what.read_as(reading, names)[: len(names)].any()), "")
 
 
@@ -221,6 +224,7 @@ def _inside_parts(base: ReplayGraph, what: Selector) -> Bools:
     inside = rows_within(base.graph, what)
     parts = base.parts
     found: Bools = take_or(inside, issuing_rows(base.graph, parts.owner), otherwise=False)
+    found |= take_or(_replayed_within(base.graph, what), parts.owner, otherwise=False)
     found &= np.isin(parts.part, (TimePart.ACTIVITY, TimePart.WORK, TimePart.CALL, TimePart.IDLE))
     idle = np.flatnonzero(parts.part == TimePart.IDLE)
     if what.kind != "operator" and len(idle):
@@ -229,6 +233,19 @@ def _inside_parts(base: ReplayGraph, what: Selector) -> Bools:
         found[idle] = take_or(
             _inside_marked(_selected_rows(base.graph, what), base.graph.nesting(kind).parent), around, otherwise=False
         )
+    return found
+
+
+def _replayed_within(graph: DependencyGraph, what: Selector) -> Bools:
+    """Mark the kernels of graph replays with a name over them, by capture or as recorded."""
+    names, found = replayed_names(graph, what.kind), np.zeros(len(graph.event_table), np.bool_)
+    if names:
+        meant = np.zeros(len(names.texts), np.bool_)
+        for reading in (what.reading,) if what.reading else PATTERN_READINGS:
+            meant[names.used_codes] = what.read_as(reading, names.used)
+            if meant.any():
+                break
+        found[names.row[meant[names.code]]] = True
     return found
 
 
@@ -358,7 +375,8 @@ def _no_match_error(base: ReplayGraph, what: Selector) -> QueryError:
             f"{said}; the name occurs outside the window, or on events without time of their own",
             "choose another window or name",
         )
-    close = _corrected_kinds(what, SELECTORS) or closest_names(what.pattern, _names_in_window(base))
+    replayed = replayed_names(base.graph, what.kind).used if what.kind in OWNER_LOOKUPS else []
+    close = _corrected_kinds(what, SELECTORS) or closest_names(what.pattern, [*_names_in_window(base), *replayed])
     if close:
         return QueryError(
             said, f"did you mean {' or '.join(repr(shorten_middle(name, LONGEST_SHOWN_NAME)) for name in close)}?"

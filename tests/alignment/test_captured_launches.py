@@ -25,6 +25,7 @@ def shares(kernels: list[Kernel], found: Mutation) -> tuple[float, float]:
     return float(length[is_right].sum() / length.sum()), float(length[wrong].sum() / length.sum())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", PROGRAMS)
 @pytest.mark.parametrize("what", LOST)
 def test_planted_errors_on_one_stream(kind: str, what: str) -> None:
@@ -43,6 +44,7 @@ def test_planted_errors_on_two_streams(what: str) -> None:
     assert np.mean([wrong for _, wrong in found]) <= 0.01
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("one", "other"), [*permutations(PROGRAMS, 2)])
 def test_the_capture_of_another_program_is_refused(one: str, other: str) -> None:
     number: dict[str, int] = {}

@@ -99,7 +99,7 @@ def test_a_command_line_without_flags_gives_the_defaults(asked: Analysis) -> Non
     assert entry.flags_in(parser.parse_args(["trace.json", *given])) == defaults
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @every_analysis
 def test_json_and_csv_have_the_declared_columns(
     asked: Analysis, two_ranks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -125,6 +125,7 @@ def test_tables_of_nothing_have_the_declared_columns(asked: Analysis) -> None:
         assert list(frame.columns) == [column for column in asked.tables[name].columns if column != MORE]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "table"), all_tables(), ids=[name for name, _ in all_tables()])
 def test_every_column_is_explained(name: str, table: Table) -> None:
     assert {column for column in table.columns if column != MORE} - documented_words(table) == set(), name

@@ -42,6 +42,7 @@ def rates(
     return collective_rates([whole(0, trace.graph(folder))], peaks)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("name", "sent", "received", "size", "factor"),
     [
@@ -83,6 +84,7 @@ def test_calls_of_other_sizes_and_types_have_rows_of_their_own_the_longest_first
     ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "splits", "is_even"),
     [
@@ -114,6 +116,7 @@ def test_what_is_recorded_around_the_launch_is_the_kernels(tmp_path: Path) -> No
     assert (row["collective"], row["bytes"], row["gpu_ns"]) == ("_allgather_base", 64 * 2, 15_000)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     "args",
     [
@@ -137,6 +140,7 @@ def test_of_what_is_not_recorded_there_is_no_rate(tmp_path: Path, args: dict[str
     assert pd.isna([row[name] for name in missing]).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ranks", [0, -1, None, "no", True])
 def test_without_a_size_of_the_group_there_is_no_bus(tmp_path: Path, ranks: Any) -> None:
     (row,) = rates(tmp_path, (10, said("allreduce", 8, 8, ranks=ranks))).to_dict("records")

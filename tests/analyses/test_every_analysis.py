@@ -91,6 +91,7 @@ def check_columns(path: Path) -> None:
     assert not any(cell.lower() in ("nan", "inf", "-inf", "none", "<na>") for row in rows for cell in row)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("plot", [False, deep(True)], ids=["tables", "pages too"])
 @pytest.mark.parametrize("name", [name if at % 3 == 0 else deep(name) for at, name in enumerate(COMMANDS)])
 def test_files_are_written_whole_or_not_at_all(
@@ -104,7 +105,7 @@ def test_a_page_is_written_of_what_has_an_answer(name: str, tmp_path: Path, caps
     check(capsys, tmp_path, COMMANDS[name], cuda(tmp_path), plot=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("inputs", BY_DEPTH, indirect=True)
 @pytest.mark.parametrize("name", SOME_COMMANDS)
 def test_a_terminal_gets_words_and_numbers(name: str, inputs: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +116,7 @@ def test_a_terminal_gets_words_and_numbers(name: str, inputs: list[Any], capsys:
     assert not NOTHING.search(out), out
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("inputs", BY_DEPTH, indirect=True)
 @pytest.mark.parametrize("name", SOME_COMMANDS)
 def test_every_step_is_answered_or_a_line_says_why_not(
@@ -142,7 +143,7 @@ def test_notes_name_no_flags_in_python(make: Callable[[Path], list[Path]], tmp_p
         assert len(found.on_command_line().notes) == len(found.notes)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize(
@@ -167,6 +168,7 @@ def first_trace(name: str) -> Path:
     return next(path for path in sorted((SHARED / "traces" / name).iterdir()) if not path.name.startswith("host_et"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_window_in_which_nothing_starts_has_words(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -102,6 +102,7 @@ def test_an_answer_is_right_in_every_column(command: str, tmp_path: Path) -> Non
     assert {name: lines(rows) for name, rows in tables.items()} == answers()[command]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", JOB_TABLES)
 def test_an_answer_about_both_ranks_is_right_in_every_column(command: str, tmp_path: Path) -> None:
     arguments = [*map(str, small_job(tmp_path)), "--json", str(tmp_path / "answer.json")]

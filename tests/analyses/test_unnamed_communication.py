@@ -38,6 +38,7 @@ def meeting(count: int, spread: float = 200, ranks: int = 2) -> list[Runs]:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("ranks", "ahead"), [(2, 0), (2, 450.0), (4, 0)])
 def test_a_rendezvous_is_told(tmp_path: Path, ranks: int, ahead: float) -> None:
     (note,) = unnamed_communication(scopes(tmp_path, meeting(30, ranks=ranks), ahead))
@@ -54,6 +55,7 @@ def test_ranks_that_begin_together_do_not_show_it(tmp_path: Path) -> None:
     assert unnamed_communication(scopes(tmp_path, meeting(30, spread=5))) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("usual", [50, 300])
 def test_kernels_that_compute_are_never_told(tmp_path: Path, seed: int, usual: float) -> None:

@@ -123,6 +123,7 @@ def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
         owners(training_step().graph(tmp_path), "colour")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 8))])
 def test_own_weights_sum_to_all_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"

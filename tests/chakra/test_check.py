@@ -178,7 +178,7 @@ CASES: list[tuple[str, int, Callable[[list[Any]], None], str]] = [
 ]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("rule", "rank", "change", "what"), CASES)
 def test_a_broken_rule_is_found(work: Path, rule: str, rank: int, change: Any, what: str) -> None:
     assert check(read_folder(work)).findings == []
@@ -248,6 +248,7 @@ def test_every_rule_about_nodes_is_tried() -> None:
     assert {rule for rule, *_ in CASES} | elsewhere == set(RULES)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("text", "what"),
     [
@@ -363,7 +364,7 @@ def as_folder(name: str) -> Callable[[Path], None]:
     return spoil
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [

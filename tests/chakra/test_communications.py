@@ -47,6 +47,7 @@ def described(tmp_path: Path, trace: TraceBuilder) -> list[Communication] | list
     return found.known or found.unknown
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("recorded", "kind"),
     [
@@ -121,6 +122,7 @@ def test_of_an_operators_tensors_one_is_the_input(tmp_path: Path, operator: str,
     assert found.size == size
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "broken",
     [
@@ -156,6 +158,7 @@ def test_a_groups_ranks_may_stand_in_the_header_only(tmp_path: Path) -> None:
     assert found.group == Group("3", (0, 2))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("change", "why"),
     [

@@ -149,6 +149,7 @@ def test_a_folder_without_a_name_of_its_own_is_no_target(name: str) -> None:
         check_target(Path(name), force=False)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("prefix", ["", "../../stray", "a/b", "a\nb", "a\0b", ".", "..", ".hidden"])
 def test_a_prefix_leads_nowhere_else(tmp_path: Path, prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
     traces = two_ranks(tmp_path / "traces")

@@ -730,7 +730,7 @@ def test_epoch_microseconds_with_decimals_are_written_exactly(tmp_path: Path) ->
 # whole traces
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
 @pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 8))])
 def test_simulated_programs_link_soundly(seed: int, family: Family, tmp_path: Path) -> None:

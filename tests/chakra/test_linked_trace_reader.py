@@ -46,6 +46,7 @@ def test_bytes_that_are_no_text_are_refused(linked: Path) -> None:
         read_linked(linked)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("change", [
     lambda node: node.update(ts=None, inclusive_dur="x"),
     lambda node: node.update(inclusive_dur=None),

@@ -180,6 +180,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", REFUSED, ids=REFUSED.values())
 def test_what_is_no_log_of_the_workload_is_refused_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str

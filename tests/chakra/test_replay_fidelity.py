@@ -78,7 +78,7 @@ def predicted(graph: hg.DependencyGraph, factor: float, profile: str = "full") -
     return max(run.end[0])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("number", [*range(FEW), *map(deep, range(FEW, MOST))])
 def test_the_replay_takes_as_long_as_the_program(tmp_path: Path, number: int) -> None:
     program = programs_of_real_depth(FEW if number < FEW else MOST)[number]

@@ -89,6 +89,7 @@ def test_what_is_no_idle_time_is_work_where_operators_are_left_out(tmp_path: Pat
     assert all(factors == {ONE} for factors in found.values())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("cpu", [Fraction(0), HALF, TWO])
 def test_both_profiles_give_the_cpu_the_same_work(tmp_path: Path, cpu: Fraction) -> None:
     ends = []
@@ -154,6 +155,7 @@ def test_the_scaled_one_does_not_claim_to_be_measured(tmp_path: Path) -> None:
     assert check(read_folder(after)).findings == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("factor", ["0.5", "2", "1e-3", "0"])
 def test_the_command_scales_a_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str], factor: str) -> None:
     work = work_in(tmp_path)

@@ -82,6 +82,7 @@ def test_a_drift_is_followed(seed: int, ppm: int) -> None:
     assert np.abs(ahead_at(clock, plain.time) - drift).max() < 8 * US
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_faults_move_an_offset_little(seed: int) -> None:
     """Of the bounds 2% (returns) and 0.2% (launches) are wrong by 20 to 800 µs."""
@@ -94,6 +95,7 @@ def test_faults_move_an_offset_little(seed: int) -> None:
         assert np.abs(ahead_at(clock, plain.time) - ahead * US).max() <= 6 * US
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_bounds_that_contradict_each_other_throughout_are_noise(seed: int) -> None:
     rng = random.Random(seed)

@@ -98,6 +98,7 @@ def test_pictures_draw_it_in_its_colour(graph: hg.DependencyGraph) -> None:
     assert svg is not None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("sides", "kind"),
     [

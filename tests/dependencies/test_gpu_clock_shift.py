@@ -151,7 +151,7 @@ DECIDED: dict[Family, float] = {"pytorch": 0.5, "arbitrary": 0.0, "experts": 0.5
 """The least share of programs whose clocks are bounded on both sides: without records few arbitrary ones are."""
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("clock", [name for name in CLOCKS if name != "one clock"])
 @pytest.mark.parametrize("family", QUICK)
 def test_programs_keep_their_waits_under_any_clock(family: Family, clock: str) -> None:
@@ -180,6 +180,7 @@ def test_many_programs_keep_their_waits_under_any_clock(family: Family, dialect:
 # --- small traces -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ahead_us", [-5, 0, 1, 3, 9])
 def test_two_bounds_on_either_side_are_enough(tmp_path: Path, ahead_us: int) -> None:
     """A synchronizing call that returns before the stamped end of its copy waited for it."""
@@ -222,6 +223,7 @@ EXPECTED: dict[str, tuple[dict[str, int], dict[str, int]]] = {
 """File: what the whole trace's path holds (ns) by class and by reason."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", EXPECTED)
 def test_small_files_answer_as_their_page_says(name: str) -> None:
@@ -241,6 +243,7 @@ def test_records_of_a_wrong_device_or_stream_change_nothing() -> None:
 RECORDS = ("right", "device0", "stream9", "none")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("file", [SHARED / "traces/sync_alexnet_a100/rank0.json.gz", *traces_with_gpu()[:2]], ids=str)
 def test_a_sample_of_real_traces_answers_alike(file: Path) -> None:
@@ -263,6 +266,7 @@ def check_shifts(file: Path, shifts_us: tuple[int, ...] | list[int]) -> None:
     assert stated <= {"constant", "steps", "noisy", "one_sided", "unknown"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("shift_us", [0, deep(-100), deep(-20), deep(-5), deep(1), 8, deep(12), deep(20), deep(100)])
 @pytest.mark.parametrize("file", traces_with_records(), ids=lambda path: "/".join(path.parts[-2:]))

@@ -87,6 +87,7 @@ def test_an_idle_stream_behind_a_spinning_host_waits_for_the_host() -> None:
     assert late["idle_share"].iloc[0] > 0.9
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("program", "why"),
     [

@@ -51,6 +51,7 @@ def test_old_work_that_goes_on_when_another_stream_is_done_waited_for_it(tmp_pat
     assert hg.critical_path(graph, hg.whole()).by_bound_ns["unexplained"] < 10_000_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "trace",
     [
@@ -120,6 +121,7 @@ def known_waits(lag: float, old_hole: float = 100, old_lag: float = 2) -> TraceB
     return trace
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("lag", "found"), [(2, {("nccl", "gemm")}), (3.5, {("nccl", "gemm")}), (9, set())])
 def test_a_shorter_hole_is_enough_where_the_streams_usually_wait_so_long(
     lag: float, found: set[tuple[str, str]], tmp_path: Path
@@ -187,6 +189,7 @@ def test_waits_in_recordings_of_simulated_programs_are_true(dialect: str, progra
     assert lossy["wrong"] <= 1 + 0.05 * lossy["believed"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_is_simulated(family: WaitFamily) -> None:
     assert proved(family, DIALECTS["no rows"], "begun by a call", range(2), 100)["wrong"] == 0

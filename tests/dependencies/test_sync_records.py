@@ -53,6 +53,7 @@ def evidence(graph: DependencyGraph, kind: str) -> list[tuple[str, str, str]]:
     return list(zip(sources, targets, frame.evidence, strict=True))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", CALLS)
 @pytest.mark.parametrize("context", [2, -1])
 def test_a_record_of_another_device_means_the_device_of_its_context(kind: str, context: int, tmp_path: Path) -> None:
@@ -61,6 +62,7 @@ def test_a_record_of_another_device_means_the_device_of_its_context(kind: str, c
     assert counts(graph) == {"moved": 1}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "device", "context", "stream"),
     [
@@ -79,6 +81,7 @@ def test_a_record_without_work_leaves_long_calls_to_inference(
     assert counts(graph) == ({"without_work": 1} if evidences else {})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", CALLS)
 @pytest.mark.parametrize("unknown", [-1, 4_294_967_295])
 def test_a_record_without_ids_says_nothing(kind: str, unknown: int, tmp_path: Path) -> None:
@@ -124,6 +127,7 @@ def copied(end: float, *, other_end: float, between: bool = False, is_recorded: 
 COPY = ("Memcpy HtoD (Pageable -> Device)", "stream_of_copy")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("trace", "expected"),
     [
@@ -157,6 +161,7 @@ def contradicted(wrong: int, right: int, late: float) -> TraceBuilder:
     return trace
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("trace", "sources", "found"),
     [
@@ -182,6 +187,7 @@ def runs(family: Family, programs: int) -> list[Run]:
     return [simulate(random_program(seed, family, 300)) for seed in range(programs)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
 @pytest.mark.parametrize("programs", [5, deep(60)])
 def test_records_of_another_device_change_no_edge(family: Family, programs: int) -> None:
@@ -193,7 +199,7 @@ def test_records_of_another_device_change_no_edge(family: Family, programs: int)
     assert moved > 2 * programs
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("programs", [2, deep(60)])
 @pytest.mark.parametrize("dialect", ["wrong stream", "half the records"])
 def test_faulty_records_lose_no_long_wait_and_make_no_false_one(dialect: str, programs: int) -> None:

@@ -36,6 +36,7 @@ def waiting_program(
     return trace
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("call", "kind"),
     [
@@ -71,6 +72,7 @@ def test_calls_of_an_unknown_name_that_return_with_the_work_wait(tmp_path: Path)
     assert "fooWaitIdle: 4 calls taken as waits" in said
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("call", "lag", "times"),
     [("fooCompile", 28, 1), ("fooCompile", 90, 4), ("cudaMalloc", 8, 4), ("runFunction", 8, 4)],
@@ -94,6 +96,7 @@ def test_an_unknown_call_that_the_profiler_records_as_a_wait_is_one(tmp_path: Pa
     assert not any(label.startswith("stream -1") for label in graph.lanes.labels)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 40))])
 @pytest.mark.parametrize("family", ["pytorch", "experts"])
 def test_of_simulated_programs_with_unknown_names_only_waits_are_taken_as_such(

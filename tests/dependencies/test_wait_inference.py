@@ -143,6 +143,7 @@ def test_a_call_that_returns_right_after_another_thread_s_waited_for_the_lock(tm
     assert edges(graph, "runtime_lock") == {("runtime_lock", holder, "end", waiter, "end")}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("name", "least"),

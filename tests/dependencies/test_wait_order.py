@@ -85,6 +85,7 @@ def held(until: float, launched: float = 50) -> TraceBuilder:
     return trace
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("until", "launched", "found"),
     [
@@ -109,6 +110,7 @@ def test_a_row_between_other_calls_of_the_same_pair_names_none_of_them(tmp_path:
     assert call not in hg.sync_dependencies(graph).sync_index.dropna().tolist()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("numbers", "source"), [((20, 20), "captured"), ((20, 30), "captured"), ((30, 20), "remote")])
 def test_equal_stream_numbers_of_two_devices(numbers: tuple[int, int], source: str, tmp_path: Path) -> None:
     """The record's own device is meant; where it has no such stream, the only other device that has."""

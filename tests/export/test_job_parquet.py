@@ -126,6 +126,7 @@ def test_a_damaged_job_is_one_clear_error(job: hg.JobGraph, tmp_path: Path, case
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["notes.txt", "rank0/notes.txt", "rank9"])
 def test_what_lies_beside_an_earlier_job_is_never_deleted(job: hg.JobGraph, tmp_path: Path, name: str) -> None:
     hg.save_graph(job, tmp_path / "g")

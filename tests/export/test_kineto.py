@@ -121,7 +121,7 @@ READABLE = r"merged by (?!joined_by_time)|old array"
 ODD_TRACES = [(name, text) for name, text in foreign_traces() if re.match(READABLE, name)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "text"), ODD_TRACES, ids=[name for name, _ in ODD_TRACES])
 def test_foreign_dialects_and_merged_ranks_become_traces_of_kineto(tmp_path: Path, name: str, text: bytes) -> None:
     path = tmp_path / f"{name}.json"

@@ -204,6 +204,7 @@ FOREIGN: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", FOREIGN)
 def test_a_folder_of_other_files_is_refused(
     capsys: pytest.CaptureFixture[str], graph: hg.DependencyGraph, tmp_path: Path, case: str
@@ -308,7 +309,7 @@ DAMAGE: dict[str, Any] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("case", DAMAGE)
 def test_a_damaged_folder_is_one_clear_error(graph: hg.DependencyGraph, tmp_path: Path, case: str) -> None:
     hg.save_graph(graph, tmp_path / "g")

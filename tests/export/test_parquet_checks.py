@@ -87,7 +87,7 @@ REFUSED: dict[str, tuple[str, Callable[[Rows], Any], str]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_contradicts_itself_is_refused_with_its_row(saved: Path, case: str) -> None:
     table, change, says = REFUSED[case]
@@ -162,6 +162,7 @@ TYPES: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", TYPES)
 def test_a_column_of_another_type_is_refused(saved: Path, case: str) -> None:
     kind, said = TYPES[case]
@@ -249,6 +250,7 @@ HEADERS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", HEADERS)
 def test_a_header_of_other_types_is_refused(saved: Path, case: str) -> None:
     changes, says = HEADERS[case]
@@ -298,7 +300,7 @@ OF_JOBS: dict[str, tuple[str, Callable[[Rows], Any], str]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", OF_JOBS)
 def test_what_a_job_may_not_say_is_refused_with_its_row(tmp_path: Path, case: str) -> None:
     table, change, says = OF_JOBS[case]

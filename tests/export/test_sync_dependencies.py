@@ -116,7 +116,7 @@ def test_event_waits_name_the_call_behind_them() -> None:
         assert recording.rows[target]["args"]["correlation"] > correlation
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "path", shared_traces() or [Path("absent")], ids=lambda path: f"{path.parent.name}/{path.name}"
@@ -374,6 +374,7 @@ def two_syncs() -> TraceBuilder:
     return trace
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("start", "end", "calls", "waits"),
     [
@@ -552,6 +553,7 @@ def test_window_options_choose_what_is_listed(capsys: pytest.CaptureFixture[str]
         assert len(found["gpu_dependencies"]) == waits, arguments
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [

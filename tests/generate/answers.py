@@ -25,7 +25,7 @@ from tests.generate.properties import (
     share,
     text,
 )
-from tests.generate.shared_parts import EXTENT, FILE, HELD_UP_BY, JOB_VERDICT, NOTES, STEP_LENGTHS, UNREAD
+from tests.generate.shared_parts import EXTENT, FILE, HELD_UP_BY, JOB_VERDICT, NOTES, OF_ENGINE, STEP_LENGTHS, UNREAD
 
 SCOPES = list_of(
     record({"file": FILE, "rank": integer("The rank."), "window": EXTENT}, "A window of one rank."),
@@ -79,7 +79,7 @@ MORE_COLUMNS = number("Value of the counter that the column is named after; null
 
 def diff() -> Schema:
     """Return the schema of a comparison of two runs or jobs."""
-    of_run = {**STEP_LENGTHS, "compared": boolean("Whether it was compared.")}
+    of_run = {**STEP_LENGTHS, **OF_ENGINE, "compared": boolean("Whether it was compared.")}
     of_job = {
         **{name: of_run[name] for name in ("step", "iteration_ns", "latency_ns")},
         "bound_by": bound_by("Class with the most time on its path; null if the path is not given.", null=True),
@@ -186,4 +186,4 @@ def _both(of: Schema, says: str) -> Schema:
 
 
 def _steps(of: Mapping[str, Schema]) -> Schema:
-    return list_of(record(of, "A step."), "Its steps.")
+    return list_of(record(of, "A step.", OF_ENGINE.keys() & of.keys()), "Its steps.")

@@ -7,7 +7,7 @@ from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
 from hta_graph.model import EdgeKind, EventKind, Evidence, edge_kinds
 from hta_graph.trace.table import READING_DIAGNOSTICS
 from tests.generate.properties import Schema, boolean, by_key, document, integer, list_of, ns, one_of, record, text
-from tests.generate.shared_parts import DIAGNOSTICS_PART, EXTENT, FILE, GPU_CLOCK, RANK, RANKS, UNREAD
+from tests.generate.shared_parts import DIAGNOSTICS_PART, EXTENT, FILE, GPU_CLOCK, OF_ENGINE, RANK, RANKS, UNREAD
 
 KINDS = [kind.label for kind in EventKind if kind != EventKind.RENDEZVOUS]
 """A rendezvous is not an event of a trace."""
@@ -23,6 +23,7 @@ def info() -> Schema:
         "step": integer("Number of the profiler step."),
         "start_ns": ns("Start time on the CPU, absolute"),
         "end_ns": ns("End time on the CPU, absolute"),
+        **OF_ENGINE,
     }
     lane = {
         "lane": text("thread PID:TID or stream DEVICE:CONTEXT:STREAM."),
@@ -39,7 +40,7 @@ def info() -> Schema:
         "events": integer("Number of events."),
         "kinds": record({kind: integer(f"Events of kind {kind}.") for kind in KINDS}, "Events by kind, all kinds."),
         "lanes": list_of(record(lane, "A lane."), "CPU threads and GPU streams."),
-        "steps": list_of(record(step, "A profiler step."), "Profiler steps."),
+        "steps": list_of(record(step, "A step.", OF_ENGINE), "Profiler steps, or those of an inference engine."),
         "gpus": list_of(text("A name."), "The GPUs of the host, as far as the file names them."),
         "start_ns": ns("Start time of the first event, absolute; null without events", null=True),
         "end_ns": ns("End time of the last event, absolute; null without events", null=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analyses.messages.verdict import WHY_REPRESENTATIVE
+from hta_graph.attribution.replayed_names import EVIDENCE
 from hta_graph.model import EdgeKind, Evidence
 from tests.generate.properties import (
     Schema,
@@ -32,6 +33,7 @@ from tests.generate.shared_parts import (
     JOB_PARTS,
     JOB_VERDICT,
     NEAR,
+    OF_ENGINE,
     RANK,
     RANKS,
     STEP,
@@ -64,9 +66,12 @@ SEGMENT = record(
         "reason": reason("Reason for being unexplained; null in all other segments.", null=True),
         "segments": integer("With --merge-runs: number of segments merged into this one."),
         "inside": text("With --merge-runs: the call around them; null if none is open.", null=True),
+        "operator": text("With names of graph replays: a GPU activity's operator; null if unknown.", null=True),
+        "module": text("With names of graph replays: a GPU activity's module; null if unknown.", null=True),
+        "operator_evidence": one_of([*EVIDENCE], "How these were found; null where both are.", null=True),
     },
     "A segment of the path: segments are in time order, contiguous, and cover the window.",
-    ["segments", "inside"],
+    ["segments", "inside", "operator", "module", "operator_evidence"],
 )  # fmt: skip
 UNEXPLAINED = record(
     {
@@ -124,11 +129,15 @@ def per_step() -> Schema:
         "ranks": list_of(rank_of_file, "For multiple ranks: their files."),
         "diagnostics": DIAGNOSTICS_PART,
         "job_steps": list_of(
-            record({**STEP_LENGTHS, "held_up_by": HELD_UP_BY, "coverage": coverage}, "An iteration of all ranks."),
+            record(
+                {**STEP_LENGTHS, **OF_ENGINE, "held_up_by": HELD_UP_BY, "coverage": coverage},
+                "An iteration of all ranks.",
+                OF_ENGINE,
+            ),
             "For multiple ranks: the iterations of the job.",
         ),
         "steps": list_of(
-            record({**STEP_LENGTHS, "coverage": coverage, "rank": RANK}, "A step of one rank."),
+            record({**STEP_LENGTHS, **OF_ENGINE, "coverage": coverage, "rank": RANK}, "A step of one rank.", OF_ENGINE),
             "Every step of every rank, by number, then rank; empty with many ranks.",
         ),
         "unread": UNREAD,
@@ -175,8 +184,9 @@ CHANGE = {
     "argument": text("For scenario: its argument; null if none.", null=True),
     "says": text("Description of the change."),
     "assumes": text("Assumption; null if there is none to state.", null=True),
+    "operator_evidence": one_of([*EVIDENCE], "For kernels of graph replays: how it is known what they belong to."),
 }
-BY_KIND_OF_CHANGE = ["what", "factor", "name", "argument"]
+BY_KIND_OF_CHANGE = ["what", "factor", "name", "argument", "operator_evidence"]
 NEXT = text("Next bottleneck (for a job rank N: NAME); null if none.", null=True)
 OPPORTUNITY = record(
     {
@@ -189,8 +199,10 @@ OPPORTUNITY = record(
         "alone_ns": ns(
             "Its time on the path in communication whose partners are in no file, which can include waiting"
         ),
+        "operator_evidence": CHANGE["operator_evidence"],
     },
     "An item on the path, and its estimated savings.",
+    ["operator_evidence"],
 )
 PATH_TOTALS = record(
     {

@@ -95,6 +95,11 @@ STEP_LENGTHS = {
     "bound_by": bound_by("Class with the most time on its path."),
     "outlier": text("Description of an unusual step; null for usual ones.", null=True),
 }
+OF_ENGINE = {
+    "phase": text("For a step of an inference engine: its phase, such as prefill or decode."),
+    "requests": integer("For a step of an inference engine: its batch; null if its name does not say.", null=True),
+    "tokens": integer("For a step of an inference engine: tokens computed; null if its name does not say.", null=True),
+}
 JOB_VERDICT = {
     **record(
         {
@@ -147,9 +152,9 @@ JOB_VERDICT = {
 }  # fmt: skip
 HELD_UP_BY = integer("For a job: the rank that delays the step; null if none does.", null=True)
 STEP = record(
-    {**STEP_LENGTHS, "held_up_by": HELD_UP_BY},
+    {**STEP_LENGTHS, **OF_ENGINE, "held_up_by": HELD_UP_BY},
     "One of the steps that the chosen step is the median of.",
-    ["held_up_by"],
+    [*OF_ENGINE, "held_up_by"],
 )
 STEPS = list_of(defined("step"), "For a default window: the steps that it is the median of.")
 FINDING = record(

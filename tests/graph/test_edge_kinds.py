@@ -131,7 +131,7 @@ def test_simulated_programs_wait_for_every_kind_that_one_rank_shows() -> None:
     assert kinds == {rule.__name__ for rule in DEFAULT_RULES}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @every_rule
 def test_a_rule_gives_edges_of_its_kind_alone(rule: DependencyRule) -> None:
     found = {kind for context in simulated_contexts() for kind in rule(context).kind.tolist()}
@@ -176,6 +176,7 @@ def broken_pieces(pieces: SegmentTable) -> dict[str, SegmentTable]:
     }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fault", ["a hole", "an overlap", "a late start", "an early end", "no order", "nothing"])
 def test_a_path_that_does_not_tile_is_refused(tmp_path: Path, fault: str) -> None:
     path = path_of_three(tmp_path)

@@ -181,6 +181,7 @@ def test_a_neighbourhood_grows_by_one_edge_per_depth(graph: hg.DependencyGraph) 
 # -- filters ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("conditions", "kept"),
     [
@@ -239,6 +240,7 @@ def test_a_filtered_graph_answers_critical_paths(graph: hg.DependencyGraph) -> N
     assert path.by_bound_ns["gpu_compute_bound"] == 60_000
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("question", "message"),
     [

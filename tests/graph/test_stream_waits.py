@@ -38,6 +38,7 @@ def waits_of(graph: hg.DependencyGraph) -> list[Any]:
     return frame[frame["kind"] == "event_wait"]["waited_ns"].tolist()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("launch", "starts", "waited"),
     [

@@ -59,6 +59,7 @@ def waits_without_records(seed: int) -> TraceBuilder:
     return trace
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_waits_are_inferred_alike_in_parts_and_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

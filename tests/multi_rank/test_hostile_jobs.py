@@ -104,7 +104,7 @@ def test_forged_ids_close_no_cycle(tmp_path: Path) -> None:
     assert sum(path.by_rank_ns.values()) == path.length_ns
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("seed", range(20))
 def test_ranks_that_lost_rows_still_make_a_job(tmp_path: Path, seed: int) -> None:
     random = np.random.default_rng(seed)

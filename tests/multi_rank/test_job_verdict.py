@@ -66,7 +66,7 @@ def check(job: hg.JobGraph, found: JobVerdict) -> None:
     assert (delays.delay <= delays.length).all()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @EACH_BY_CHANCE
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -96,7 +96,7 @@ def test_a_rank_that_ends_its_step_late_delays_the_next_one_by_all_of_that(tmp_p
     assert abs(found.median_caused_ns / long_ns - 1) < 0.15
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @EACH_BY_CHANCE
 @pytest.mark.parametrize("kind", [*KINDS, experts])
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -197,6 +197,7 @@ def test_a_step_that_is_delayed_by_the_same_is_named_though_another_rank_delays_
     assert (found.rank, found.pattern, found.steps) == (2, "every_step", (1, 2, 3, 4))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("scenario", "backend", "seed"),
     [
@@ -236,8 +237,7 @@ def test_groups_that_never_meet_have_steps_of_their_own(tmp_path: Path) -> None:
     assert job_verdict(job).rank == 3
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ddp, pipeline])
 def test_all_commands_give_the_same_verdict(capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: Kind) -> None:
     simulated(tmp_path / "job", kind, late(1, *range(STEPS)), backend="gloo")

@@ -138,6 +138,7 @@ def test_a_rank_whose_recording_begins_later_has_a_head_that_says_so(tmp_path: P
     assert "is before the recording of rank 1 starts" in " ".join(verdict_sentences(path))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("error_ns", "ranks"), [(0, {0, 1}), (7_999, {0, 1}), (8_000, {1}), (50_000, {1})])
 def test_a_wait_below_the_error_of_the_clocks_leads_to_no_other_rank(
     tmp_path: Path, error_ns: int, ranks: set[int]

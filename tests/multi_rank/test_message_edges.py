@@ -39,6 +39,7 @@ def edges_into_send(folder: Path, send_end: float) -> list[tuple[str, float]]:
     ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("send_end", "expected"),
     [(30, []), (41, [("c10d::recv_", 2.0)]), (45, [("gloo:recv", 2.0)])],

@@ -76,6 +76,7 @@ def same_graphs(one: hg.DependencyGraph, other: hg.DependencyGraph) -> bool:
 # -- a graph on its way between processes -----------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_graph_survives_the_way_from_process_to_process(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "trace.json"
@@ -317,6 +318,7 @@ class Counted:
 reading_now = [0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("room", "jobs", "most"), [(0, 4, 1), (1.5, 4, 1), (2.5, 4, 2), (100, 4, 4), (100, 3, 3)])
 def test_no_more_files_are_read_at_once_than_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: float, jobs: int, most: int

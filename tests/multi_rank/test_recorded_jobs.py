@@ -50,6 +50,7 @@ def test_the_verdict_names_the_rank_the_steps_and_the_size(name: str, rank: int,
     assert found.median_caused_ns / 1e6 == pytest.approx(median(truth[step] for step in found.steps), rel=SIZE)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["pairs_once", "levels_since"])
 def test_no_collective_of_the_group_that_is_never_called_is_invented(name: str) -> None:
     job = hg.read_job(RECORDED / name)

@@ -64,6 +64,7 @@ def segments(path: hg.CriticalPath) -> list[tuple[float, float, str, Any]]:
 # -- by hand -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("cpu_window", [False, True])
 @pytest.mark.parametrize("name", ["bwd", "ProfilerStep#1"])
 def test_a_window_that_ends_inside_a_handoff_follows_the_thread_that_worked(
@@ -247,6 +248,7 @@ def test_the_last_work_of_a_simulated_backward_pass_is_that_of_both_threads(seed
     assert on_gpu
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seeds", [range(6), deep(range(6, 120))])
 @pytest.mark.parametrize("cpu_window", [False, True])
 def test_an_annotation_that_spans_a_step_has_the_steps_answer(seeds: range, cpu_window: bool) -> None:

@@ -38,6 +38,7 @@ def offset(graph: hg.DependencyGraph) -> int:
     return graph.gpu_clock[0]["pieces"][0]["offset_ns"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ns", [24_000, 100_000, 600_000, -24_000, -100_000, -600_000])
 def test_an_offset_is_found_within_the_latencies(ns: int) -> None:
     assert offset(offset_by(ns)) == pytest.approx(-ns, abs=8_000)
@@ -71,6 +72,7 @@ def test_lags_are_explained_as_if_clocks_agreed() -> None:
     assert graph.tolist() == true.tolist()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(5), *map(deep, range(5, 12))])
 def test_no_alarm_on_programs_of_one_clock_and_none_above_the_truth(seed: int) -> None:
     program = random_program(seed, "pytorch", 300)
@@ -78,7 +80,7 @@ def test_no_alarm_on_programs_of_one_clock_and_none_above_the_truth(seed: int) -
     assert behind(offset_by(80_000, program)) <= 80_000
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.shared
 @pytest.mark.parametrize("file", shared_traces(), ids=lambda path: path.parent.name)
 def test_no_alarm_on_real_recordings(file: Path) -> None:

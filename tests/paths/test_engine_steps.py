@@ -133,6 +133,7 @@ def random_engine(seed: int, style: str, ahead: int) -> Engine:
     return engine
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ahead", [0, 1])
 @pytest.mark.parametrize("style", ["vllm", "sglang", "nested"])
 @pytest.mark.parametrize("seed", range(4))
@@ -206,6 +207,33 @@ def test_every_step_is_listed_with_phase_and_batch(tmp_path: Path, capsys: pytes
     assert len([line for line in printed.splitlines() if "decode" in line or "prefill" in line or "mixed" in line]) == (
         len(engine.truth)
     )
+
+
+def test_steps_in_json_have_phase_batch_and_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    engine = Engine()
+    engine.serve([(300, 3), (200, 2)])
+    path = str(engine.trace.write(tmp_path / "t.json"))
+    told = [{"phase": one.phase, "requests": one.requests, "tokens": one.tokens} for one in engine.truth]
+    documents = [
+        command_json(capsys, "critical-path", path),
+        command_json(capsys, "critical-path", path, "--per-step"),
+        command_json(capsys, "what-if", path),
+        command_json(capsys, "info", path)["ranks"][0],
+        {"steps": command_json(capsys, "diff", path, path)["steps"]["test"]},
+    ]
+    for found in documents:
+        assert [{key: step[key] for key in told[0]} for step in found["steps"]] == told
+    _, printed, _ = run_command(capsys, "info", path)
+    (line,) = [line for line in printed.splitlines() if line.startswith("phases: ")]
+    assert all(f" {one.phase} step" in line for one in engine.truth)
+
+
+def test_steps_of_training_in_json_have_no_phase(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = TraceBuilder()
+    trace.annotation("ProfilerStep#1", 0, 100)
+    trace.launch("gemm", (10, 12), (20, 30), 1)
+    found = command_json(capsys, "info", str(trace.write(tmp_path / "t.json")))
+    assert list(found["ranks"][0]["steps"][0]) == ["step", "start_ns", "end_ns"]
 
 
 def test_an_outlier_is_one_of_its_phase(tmp_path: Path) -> None:
@@ -396,3 +424,32 @@ def test_steps_of_real_engines(
     assert [ns / 1e6 for ns in (row.iteration_ns, row.busy_ns, idle)] == pytest.approx(lengths, abs=0.02)
     assert (row.graph_launches, row.activities, row.activities_in_graphs) == (graphs, activities, in_graphs)
     assert sum(len(one.rows) for one in table) == int((graph.launching_call >= 0).sum())
+
+
+FIRST_SENTENCES = (
+    # file, how critical-path begins, what bounds the step, what is gained
+    ("vllm_decode_full/replay", "1 decode step of batch 32: bound by GPU compute", "at most 5.34 ms (50%) shorter"),
+    (
+        "vllm_prefilldecode_piecewise/replay",
+        "1 mixed step of batch 46 (8,192 tokens): bound by GPU compute",
+        "at most 78.0 ms (50%) shorter",
+    ),
+    ("sglang/replay", "1 decode step of batch 32: bound by GPU compute", "463.3 ms for GPU work from before the"),
+    ("sglang/two_steps_joined", "1 prefill step of batch 15 (15,360 tokens): bound by GPU compute", "shorter"),
+    ("xdit_flux.1_aiter_sage/replay", "1 image step of 1 × 256×256: bound by GPU compute", "88.1 ms (39%) shorter"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.parametrize(("name", "begins", "says"), FIRST_SENTENCES, ids=lambda one: one.split(":")[0])
+def test_first_sentences_of_real_engines_say_what_is_gained(
+    capsys: pytest.CaptureFixture[str], name: str, begins: str, says: str
+) -> None:
+    path = str(SHARED / "serving" / f"{name}.json.gz")
+    first = run_command(capsys, "critical-path", path)[1].splitlines()[0]
+    assert first.startswith(begins)
+    assert "at 2x speed, the iteration would be " in first
+    assert says in first
+    subject = begins.removesuffix(" bound by GPU compute")
+    assert run_command(capsys, "what-if", path)[1].startswith(f"{subject} largest saving: GPU compute at 2x speed")

@@ -27,6 +27,7 @@ def steps_of(*lengths: int, first: int = 1, gpu: bool = True, malloc: int = 0) -
     return trace
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("lengths", "gpu", "expected"),
     [
@@ -169,6 +170,7 @@ def test_annotations_that_differ_by_numbers_are_offered_as_an_expression(
     assert command_json(capsys, "critical-path", path, *shlex.split(flags)[:-1], "2")["window"]["start_ns"] == 300_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("names", [[], ["setup"], ["setup", "run"]])
 def test_an_annotation_that_is_not_repeated_is_not_offered(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, names: list[str]
@@ -228,6 +230,7 @@ def test_per_step_of_one_rank_is_as_it_was(capsys: pytest.CaptureFixture[str], t
     assert "edges_clamped" in found["diagnostics"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("extra", [("--step", "2"), ("--gpu-window",), ("--whole",), ("--dot", "out.dot")])
 def test_per_step_takes_no_other_window(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, extra: tuple[str, ...]

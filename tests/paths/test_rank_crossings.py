@@ -40,6 +40,7 @@ def test_one_rank_has_nobody_to_wait_for(tmp_path: Path) -> None:
     assert [found.total for found in held_up_by(path)] == [0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("arrivals", "margin"), [((10, 35), 25_000), ((10, 30, 35), 5_000), ((35, 10, 12), 23_000)])
 def test_the_job_waits_for_the_last_one_since_the_next_one_came(
     tmp_path: Path, arrivals: tuple[float, ...], margin: int

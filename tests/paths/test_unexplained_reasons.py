@@ -241,6 +241,7 @@ def test_reasons_in_poor_recordings_of_simulated_programs_are_true(poverty: Pove
     assert wrong <= 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("file", shared_traces(), ids=lambda path: path.parent.name)
 def test_exactly_the_unexplained_has_a_reason(file: Path) -> None:
@@ -261,6 +262,7 @@ MOST: dict[str, tuple[str | None, int]] = {
 """The reason of most of what is unexplained in each file, and how many segments have it."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", MOST)
 def test_the_smallest_replays_and_beginnings_have_their_reasons(name: str) -> None:

@@ -61,6 +61,7 @@ def test_what_a_file_says_can_be_shown(tmp_path: Path) -> None:
     assert resolve_peaks(written(tmp_path, {"name": "a\x1b[2J\n b\ud800"})).name == "a\ufffd[2J b\ufffd"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("content", "said"),
     [

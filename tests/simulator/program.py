@@ -235,12 +235,16 @@ class Backward(Statement):
 
 @dataclass(frozen=True, repr=False)
 class GraphNode(Shown):
-    """A kernel of a CUDA graph; it follows the nodes of its branch and those that `after` names."""
+    """A kernel of a CUDA graph; it follows the nodes of its branch and those that `after` names.
+
+    The launching call sends it `sent_ns` after it began: HIP sends the nodes of a graph in turn.
+    """
 
     ns: int
     branch: int = 0
     after: tuple[int, ...] = ()
     name: str = "graph_kernel"
+    sent_ns: int = 0
 
 
 @dataclass(frozen=True, repr=False)

@@ -95,7 +95,7 @@ class Gpu:
         last_in_branch: dict[int, SimEvent] = {}
         for node in graph.nodes:
             lane = stream if node.branch == 0 and not graph.captured else self._graph_lane(number, stream, node.branch)
-            causes = [self._launch(call), *self._after_nodes(node, graph, rows)]
+            causes = [self._launch(call, node.sent_ns), *self._after_nodes(node, graph, rows)]
             if not node.after and node.branch not in last_in_branch:
                 causes += self._after_queue(queue, lane)
             work = Work("kernel", node.name, node.ns)
@@ -109,8 +109,8 @@ class Gpu:
         number = FIRST_GRAPH_STREAM + len(self.graph_streams)
         return self.graph_streams.setdefault((graph, stream, branch), Stream(number, stream.device))
 
-    def _launch(self, call: SimEvent) -> Cause:
-        return Cause("launch", call, "start", self.latencies.launch)
+    def _launch(self, call: SimEvent, sent_ns: int = 0) -> Cause:
+        return Cause("launch", call, "start", self.latencies.launch + sent_ns)
 
     def _after_queue(self, queue: Queue, lane: Stream) -> list[Cause]:
         """Return what stream order on the lane does not give: rows of a graph elsewhere, pending waits."""

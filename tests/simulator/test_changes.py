@@ -23,6 +23,7 @@ def _unchanged(own: Statement, _: Around) -> tuple[Statement, ...]:
     return (own,)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", PROGRAMS)
 def test_what_is_not_changed_runs_as_before(seed: int) -> None:
     program = program_of(seed)
@@ -57,6 +58,7 @@ def _rows_until(run: object, end_ns: int) -> list[tuple[str, int, int]]:
     return sorted(row for row in rows if row[2] < end_ns)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", PROGRAMS)
 def test_spans_are_the_windows_of_the_trace(seed: int) -> None:
     run = simulate(program_of(seed, contended=True, graphs=True))

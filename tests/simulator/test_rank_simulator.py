@@ -112,6 +112,7 @@ def test_on_cpus_work_queues_behind_two_threads_and_who_waits_goes_on_after_it()
     assert job.runs[0].binding[add.uid, "start"].kind == "collective_wait"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("backend", ["gloo", deep("nccl")])
 def test_every_member_ends_when_its_transfer_does(name: str, backend: str) -> None:

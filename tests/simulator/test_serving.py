@@ -20,6 +20,7 @@ def test_steps_keep_to_the_token_budget_and_to_the_sizes_of_graphs(engine: str) 
         assert step.padded is None or (step.padded in BUCKETS and step.padded >= step.requests == step.tokens)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_files_hold_what_was_done(tmp_path: Path, engine: str, ranks: int) -> None:

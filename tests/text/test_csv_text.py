@@ -81,6 +81,7 @@ def trace_of_formulas(folder: Path) -> Path:
     return trace.write(folder / "rank0.json")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("command", "flag"),
     [

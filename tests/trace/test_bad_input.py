@@ -108,6 +108,7 @@ def each_command_in_turn(cases: Iterable[object]) -> list[Any]:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("case", "command"), each_command_in_turn(NOT_TRACES))
 def test_what_is_no_trace_is_one_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, case: str, command: str
@@ -481,7 +482,7 @@ def expected_rows(row: str, field: str) -> tuple[int, ...]:
     return (6,) if no_event else (7,)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("row", "field", "inner", "values"),
     [(*place, OTHER_TYPES[number % 19 :: 19]) for number, place in enumerate(PLACES)]
@@ -584,6 +585,7 @@ def test_a_name_of_a_megabyte_keeps_errors_short(capsys: pytest.CaptureFixture[s
     assert len(run_command(capsys, "critical-path", path)[1]) < 5000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", ["9" * 30, "9" * 5000, "٣"], ids=["30 digits", "5000 digits", "Arabic"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_step_with_an_odd_number_breaks_nothing(
@@ -614,6 +616,7 @@ def test_50_000_nested_slices_work(capsys: pytest.CaptureFixture[str], tmp_path:
 # -- questions that the trace cannot answer ---------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "listed"),
     [
@@ -691,6 +694,7 @@ def test_an_empty_gpu_window_is_said(capsys: pytest.CaptureFixture[str], tmp_pat
 # -- outputs that cannot be written -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     ("target", "message"),

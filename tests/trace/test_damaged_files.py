@@ -66,7 +66,7 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     return size
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("bad", [[0], [30], [59], [10, 11, 12], [0, 20, 59], list(range(0, 60, 2))])
 def test_all_other_events_are_read(tmp_path: Path, parts: int, damage: str, bad: list[int]) -> None:
@@ -122,7 +122,7 @@ def test_a_file_that_is_also_truncated(tmp_path: Path, parts: int) -> None:
     assert parts
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("token", ["inf", "-inf", "nan", "-nan", "NaN", "Infinity"])
 def test_what_is_no_number_costs_nothing(tmp_path: Path, parts: int, token: str) -> None:
     """C++ prints rates so; they are arguments of events that are sound."""

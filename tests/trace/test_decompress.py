@@ -39,6 +39,7 @@ def unpacked(raw: bytes, piece: int = 1 << 17) -> tuple[bytes, Decompression]:
     return b"".join(pieces), made
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("packing", PACKED)
 @pytest.mark.parametrize("piece", [100, 1 << 17])
 def test_pieces_make_up_the_text(monkeypatch: pytest.MonkeyPatch, packing: str, piece: int) -> None:

@@ -12,6 +12,7 @@ from tests.support.command_line import run_command
 NONE = "sq0sk0sqsq0sqsk0"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "engine", "phase", "requests", "tokens", "prefill", "decode", "kv"),
     [

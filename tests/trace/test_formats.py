@@ -31,7 +31,7 @@ def plain(folder: Path) -> Path:
     return two_steps().write(folder / "plain.json")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("how", PACKED)
 def test_one_trace_inside_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path, how: str) -> None:
     one = plain(tmp_path)
@@ -76,6 +76,7 @@ def test_an_archive_beside_its_traces_is_not_read_again(tmp_path: Path, rank: in
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("in_header", [False, True])
 @pytest.mark.parametrize("ending", [".zip", ".tar", ".tgz", ".json.gz", ".json.zst"])
 def test_ranks_of_one_job_in_different_formats(tmp_path: Path, in_header: bool, ending: str) -> None:
@@ -121,6 +122,7 @@ def test_a_rank_that_cannot_be_unpacked_is_a_missing_rank(
     assert f"skipped {tmp_path / f'rank1.json.{ending}'}: next to traces" in err
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", REFUSED)
 def test_other_formats_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path, how: str) -> None:
     name, make, said = REFUSED[how]
@@ -134,6 +136,7 @@ def test_other_formats_are_named(capsys: pytest.CaptureFixture[str], tmp_path: P
         hg.read_trace(path, salvage=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", WRITTEN_BY_OTHERS)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_traces_of_other_programs_are_named(
@@ -148,6 +151,7 @@ def test_traces_of_other_programs_are_named(
     assert line.endswith(f"; {remedy}\n")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["Git LFS pointer", "web page", "UTF-16"])
 def test_what_stands_for_a_rank_is_a_missing_rank(capsys: pytest.CaptureFixture[str], tmp_path: Path, how: str) -> None:
     """It has the name of a trace and is none: the job lacks a rank, which may not pass in silence."""

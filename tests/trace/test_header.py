@@ -90,6 +90,7 @@ def test_what_is_no_trace_is_left_to_a_full_reading(tmp_path: Path, text: str) -
     assert peek_header(tmp_path) is None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("damage", ["cut", "flipped", "cut early"])
 def test_broken_compression_is_no_obstacle(tmp_path: Path, damage: str) -> None:
     text = json.dumps(
@@ -113,6 +114,7 @@ def test_only_the_beginning_is_read_where_that_is_enough(tmp_path: Path) -> None
     assert peeked_rank(path) == 3
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("ending", "least", "most"), [("json", 1, 1), ("json.gz", 1, 1), ("json.zst", 0.1, 20)])
 def test_sizes_of_text(tmp_path: Path, ending: str, least: float, most: float) -> None:
     text = json.dumps({"traceEvents": [{**OP, "ts": n * 7919 % 10007} for n in range(5000)]})

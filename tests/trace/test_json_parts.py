@@ -25,7 +25,7 @@ def read_both(path: Path, monkeypatch: pytest.MonkeyPatch, size: int = 700) -> t
     return whole, hg.read_trace(path), count
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("time", ["us_int", "us_float_base", "epoch_us_3dec"])
 @pytest.mark.parametrize("seed", range(3))
 def test_simulated_traces(time: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +37,7 @@ def test_simulated_traces(time: str, seed: int, tmp_path: Path, monkeypatch: pyt
     assert same_columns(whole, split)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["sync_alexnet_a100", "ascend_npu", "cpu_only_gloo", "ns_resolution_v100"])
 def test_real_traces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,6 +70,7 @@ def test_a_begin_row_may_end_in_another_part(tmp_path: Path, monkeypatch: pytest
     assert same_columns(whole, split)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("bad", ['{"ph": "X", "ts": NaN}', '{"ph": 7}', "3", '{"name": "\\ud800"}'])
 def test_a_row_that_is_not_strict_in_a_later_part(bad: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [

@@ -31,6 +31,7 @@ def launches(graph: hg.DependencyGraph) -> set[tuple[int, int]]:
     return {(source, target) for _, source, _, target, _ in edges(graph, "launch")}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("category", ["ac2g", "async_cpu_to_gpu", "async_gpu"])
 def test_an_arrow_is_a_launch(category: str, tmp_path: Path) -> None:
     trace, pairs = TraceBuilder(baseTimeNanoseconds=1_700_000_000_000_000_000), set()

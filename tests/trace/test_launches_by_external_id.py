@@ -61,6 +61,7 @@ def test_an_anonymized_trace_keeps_such_launches(tmp_path: Path) -> None:
     assert hg.read_trace(tmp_path / "stripped.json").diagnostics["launches_by_external_id"] == 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("spelled", ["kernel", "Kernel"])
 @pytest.mark.parametrize("named", ["add", None, ""])
 def test_another_name_or_none_is_no_launch(named: str | None, spelled: str, tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def test_a_header_is_looked_for_no_further_than_the_text_may_be_read(bomb: Path)
     assert header.distributed == {"rank": 1}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "begin", [b'{"deviceProperties":[0', b'{"traceEv\\u0065nts":[', b'{"traceEvents":[' + ROW + b',{"args":[0']
 )

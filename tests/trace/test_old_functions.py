@@ -35,6 +35,7 @@ def old_trace(folder: Path, *, device: str = "CUDA", thread: Any = 1) -> Path:
     return path
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("device", "thread"), [("CUDA", 1), ("CUDA", "1"), ("XPU", 2)])
 def test_operators_and_kernels_are_read(tmp_path: Path, device: str, thread: Any) -> None:
     graph = hg.build_graph(hg.read_trace(old_trace(tmp_path, device=device, thread=thread)))

@@ -166,6 +166,7 @@ def test_white_space_before_a_bare_array_is_ignored(tmp_path: Path) -> None:
     assert len(read(tmp_path, "\n  " + json.dumps([ROW])).events) == 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["t.json", "t.json.gz", "t.zst", "t", "t.txt"])
 @pytest.mark.parametrize("packing", ["plain", "gzip", "gzip members", "zstd", "zstd frames"])
 def test_compression_is_told_by_the_first_bytes(tmp_path: Path, packing: str, name: str) -> None:
@@ -205,6 +206,7 @@ def test_gpu_rows_alone_are_a_trace(tmp_path: Path) -> None:
 # -- categories -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("category", "kind"),
     [
@@ -321,6 +323,7 @@ def test_pairs_and_whole_rows_share_a_thread(tmp_path: Path) -> None:
 # -- ids --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("pid", "tid", "args", "lane"),
     [

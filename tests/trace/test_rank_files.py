@@ -34,7 +34,7 @@ def ranks_and_words(*inputs: Path) -> tuple[list[int | None], list[str]]:
     return [item.rank for item in hg.read_traces(inputs, say=lines.append)], lines
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("distributed", "name", "rank"),
     [
@@ -106,6 +106,7 @@ def test_given_files_keep_the_order_in_which_they_were_given(tmp_path: Path) -> 
     assert [(item.rank, item.names[0]) for item in found] == [(0, "first"), (1, "second")]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("how", ["header", "file name", "both"])
 def test_two_traces_that_claim_one_rank_are_refused(
@@ -126,6 +127,7 @@ def test_one_file_given_twice_is_one_trace(capsys: pytest.CaptureFixture[str], t
     assert ranks_by_info(capsys, path, tmp_path) == {1: "rank1.json"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("content", [HOST_TRACE, "[1, 2]", "7", '{"a": 1}'])
 def test_files_without_trace_rows_are_skipped_with_a_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str
@@ -175,6 +177,7 @@ def broken_trace(path: Path) -> Path:
     return path
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("folder", ["runs", "not a trace", "without traceEvents"])
 def test_a_broken_trace_in_a_folder_is_said_and_the_others_are_read(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, folder: str
@@ -199,6 +202,7 @@ def test_analyses_leave_a_broken_rank_out(capsys: pytest.CaptureFixture[str], tm
     assert [scope["rank"] for scope in json.loads(out)["scopes"]] == [1, 2]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("damage", ["cut", "empty", "no JSON"])
 def test_where_a_rank_is_broken_the_job_is_that_of_the_others(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, damage: str
@@ -278,6 +282,7 @@ def test_a_missing_rank_lists_those_that_exist(
     assert "rank 1 not found; available: 0, 3" in one_error(capsys, tmp_path, command, tmp_path, "--rank", 1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("arguments", "rank"), [([], None), (["--rank", 3], 3)])
 @pytest.mark.parametrize("command", ["critical-path", "graph"])
 def test_several_ranks_are_a_job_unless_one_is_asked_for(

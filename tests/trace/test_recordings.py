@@ -98,12 +98,14 @@ def test_merged_ranks_are_the_ranks_that_were_merged(
     assert same_ranks(tmp_path / "ranks", merged) == [0, 1, 2, 3]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("merge", TOLD_APART, ids=lambda merge: merge.__name__)
 def test_merged_ranks_of_cpus_alone(tmp_path: Path, merge: Any) -> None:
     documents = simulated(tmp_path / "ranks", "ddp", backend="gloo")
     assert same_ranks(tmp_path / "ranks", write_merged(documents, merge, tmp_path / "merged.json")) == [0, 1, 2, 3]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_what_cannot_be_told_apart_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, program: str) -> None:
     """Rows sorted by time, and GPUs of one number: nothing says which rank's a kernel is."""
@@ -178,7 +180,7 @@ ON_TRACES = sorted(
 )
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("command", ON_TRACES)
 def test_each_command_answers_of_all_merged_ranks_or_of_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
@@ -229,7 +231,7 @@ def test_an_overlay_shows_one_rank_of_a_merged_file(capsys: pytest.CaptureFixtur
     assert rows[: len(read_document(merged)["traceEvents"])] == read_document(merged)["traceEvents"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("merge", TOLD_APART, ids=lambda merge: merge.__name__)
 @pytest.mark.parametrize("clocks", [{}, {1: Clock(offset_ns=7_000_000), 3: Clock(offset_ns=-3_000_000)}])
 def test_an_overlay_shows_all_ranks_of_a_merged_file(tmp_path: Path, merge: Any, clocks: dict[int, Clock]) -> None:
@@ -271,6 +273,7 @@ def test_a_merged_file_beside_others_is_left_out(capsys: pytest.CaptureFixture[s
     assert (status, err) == (0, f"skipped {merged}: the ranks merged into it have files of their own\n")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", ["critical-path", "strip"])
 def test_a_merged_file_beside_what_is_no_trace_is_read(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
@@ -315,7 +318,7 @@ def test_the_library_reads_all_ranks_or_says_so(tmp_path: Path) -> None:
     assert hg.critical_path(few, hg.step(1)).summary().equals(hg.critical_path(job, hg.step(1)).summary())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("merge", TOLD_APART, ids=lambda merge: merge.__name__)
 @pytest.mark.parametrize("one_device", [False, True])
 def test_merged_ranks_are_anonymized_each_in_a_file_of_its_own(
@@ -356,6 +359,7 @@ def test_one_rank_of_a_merged_file_is_anonymized(capsys: pytest.CaptureFixture[s
     assert err.endswith("s.json: cannot hold 4 ranks; name a new folder, or one rank with --rank\n")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("merge", TOLD_APART, ids=lambda merge: merge.__name__)
 def test_arrows_of_merged_ranks_are_never_joined(tmp_path: Path, merge: Any) -> None:
     """Ranks that are recorded alike: of a launch, only the arrow says which call made it, and ids are the same."""

@@ -162,6 +162,7 @@ def test_in_a_graph_what_takes_many_times_as_long_as_usual_is_late(tmp_path: Pat
     assert graph.events.query("kind == 'kernel'").eval("end_ns - start_ns").unique().tolist() == [10_000]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_late_ends_of_simulated_programs_are_found_and_nothing_else_changes(seed: int, tmp_path: Path) -> None:
     rows = orjson.loads(to_bytes(write(simulate(random_program(seed, "pytorch", 60)), Dialect()).document))
@@ -198,6 +199,7 @@ def operators(graph: hg.DependencyGraph) -> dict[str, str | None]:
     }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("early", "length"), [(0.3, 5), (2.5, 5), (2.5, 1.5), (9, 4)])
 def test_a_call_stamped_before_its_operator_is_in_it(early: float, length: float, tmp_path: Path) -> None:
     trace = TraceBuilder()
@@ -262,6 +264,7 @@ def two_queues(seed: int, count: int = 30) -> TraceBuilder:
     return trace
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_queues_that_run_at_once_keep_their_ends(tmp_path: Path, seed: int) -> None:
     assert read(two_queues(seed), tmp_path).diagnostics["late_ends"] == 0

@@ -62,6 +62,7 @@ def test_without_changes_nothing_changes() -> None:
     assert not with_lock_waits(same.draft).waits.any()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", [2, 4])
 def test_opportunities_curves_and_paths_wait_for_the_lock_as_replay_does(number: int) -> None:
     graph, window = graph_of_run(beside_allocations(60_000, 40_000, 10_000)), hg.step(number, gpu_window=True)

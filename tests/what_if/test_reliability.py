@@ -104,3 +104,28 @@ def test_a_synchronization_that_found_its_work_done_may_wait_after_a_change(tmp_
     # Without a change of what comes before, it waits for nothing, whatever it asks for.
     assert reliability_after(hg.replay(graph, hg.scale("kernel:gemm", 0.5), hg.whole())).reason is None
     assert reliability_after(hg.replay(graph, (), hg.whole())).reason is None
+
+
+@pytest.mark.parametrize("gap_us", [0.001, 1.0], ids=["as AMD writes gaps", "as NVIDIA writes gaps"])
+@pytest.mark.parametrize("held_us", [0, 8_000])
+def test_a_launch_that_earlier_work_held_is_no_usual_one(tmp_path: Path, gap_us: float, held_us: float) -> None:
+    """A recording of one decode step of a server: the GPU still works for earlier steps, then it is never idle.
+
+    host   [copy][graph][gemm]
+    GPU    ~~~~~ work from before the recording ~~~~~[copy][=== graph, 10 ms ===]  [gemm]
+    """
+    trace = TraceBuilder()
+    trace.annotation("step[DECODE bs=4]", 0, 200)
+    at = held_us + 20.0
+    trace.launch("copy", (10, 14), (at, at + 5), 1)
+    trace.call("cudaGraphLaunch", 20, 60, 2)
+    at += 5 + gap_us
+    for node in range(40):
+        trace.kernel(f"node {node}", at, at + 250, 2)
+        at += 250 + gap_us
+    at += 12
+    trace.launch("gemm", (70, 74), (at, at + 250), 3)
+    graph = trace.graph(tmp_path)
+    found = hg.replay(graph, hg.scale("kernel:node *", 0.5), hg.step(0))
+    assert reliability_after(found).reason is None
+    assert found.predicted_ns == pytest.approx(found.measured_ns - 5_000_000, rel=0.01)

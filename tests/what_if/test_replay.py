@@ -59,6 +59,7 @@ def test_an_overlapping_kernel_waits_for_its_predecessor_and_not_for_its_launch(
     assert hg.replay(graph, hg.scale("operator:aten::t", factor)).saved_ns == 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("what", "factor", "length"),
     [
@@ -148,6 +149,7 @@ def test_own_weights_replace_measured_ones(tmp_path: Path) -> None:
     assert hg.replay(graph, hg.weigh(row, 42 * US)).predicted_ns == (200 - 50) * US
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("weight", [42 * US, 92 * US, 200 * US])
 @pytest.mark.parametrize("factor", [0, 0.5, 2])
 def test_factors_apply_to_own_weights_whichever_comes_first(weight: int, factor: float, tmp_path: Path) -> None:
@@ -218,6 +220,7 @@ def test_what_cannot_be_meant_is_refused_at_once(change: Callable[[], object], s
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -245,6 +248,7 @@ def test_what_the_trace_does_not_have_is_said(
 LONG = 10**15
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "changes",
     [

@@ -38,6 +38,7 @@ def three_steps(folder: Path) -> DependencyGraph:
     return trace.graph(folder)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("name", "argument", "length"),
     [

@@ -29,6 +29,7 @@ def _errors(found: Found) -> tuple[float, float]:
     return median, nearly_all
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("programs", [1, deep(cases(40))])
 @pytest.mark.parametrize("in_step", [False, True])
 def test_programs_do_what_was_predicted(programs: int, *, in_step: bool) -> None:

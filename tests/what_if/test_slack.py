@@ -42,6 +42,7 @@ def check_edges(graph: DependencyGraph, window: WindowQuery | None, rng: random.
             assert base.end_of(base.paths.values(draft.weight, base.times), draft.tails) == base.window.end_ns
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("window", [None, hg.whole(), hg.step(2, cpu_window=True), hg.step(3, gpu_window=True)])
 def test_an_edge_may_be_longer_by_its_slack(sample: DependencyGraph, window: WindowQuery | None) -> None:
     check_edges(sample, window, random.Random(3))

@@ -419,7 +419,7 @@ COPIES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("returned", [180, 240, 260])
 @pytest.mark.parametrize(("copy", "call"), COPIES)
 def test_copies_block_by_direction_host_kind_and_timing(tmp_path: Path, copy: str, call: str, returned: float) -> None:

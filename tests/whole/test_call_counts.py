@@ -42,6 +42,7 @@ def calls_at(size: int, name: str, argv: list[str], folder: Path) -> int:
     return calls_of(lambda: main([part.replace("OUT", str(folder)) if part != "T" else str(trace) for part in argv]))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "argv", "most"),
     [

@@ -25,7 +25,7 @@ def test_any_question_is_answered_or_refused(first: int, count: int) -> None:
     assert answered > count // 5
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("command", [" ".join(words) for words in fuzzed_commands()])
 def test_every_command_is_reached(command: str) -> None:
     """A command's own right lines: one of the first three is answered, and none of them is called wrong."""

@@ -60,6 +60,7 @@ def _check_recorded(total: dict[str, Score], kinds: tuple[str, ...]) -> None:
         assert not score.missed, score.examples[:5]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("programs", PROGRAMS)
 @pytest.mark.parametrize("dialect", ["no ids", "no rows", deep("no rows, no records"), deep("µs, no rows"), "ROCm"])
 def test_inference_in_the_pytorch_idiom(dialect: str, programs: int) -> None:

@@ -182,6 +182,7 @@ OUTPUTS: dict[str, Callable[[Recorded, Path], Times]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_an_event_has_the_time_of_its_file(name: str, pair: tuple[Recorded, Recorded], tmp_path: Path) -> None:
     for one in pair:
@@ -262,6 +263,7 @@ def test_a_saved_job_keeps_the_times_of_each_file(ranks: list[Recorded], tmp_pat
         }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("change", "says"),
     [

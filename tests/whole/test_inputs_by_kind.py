@@ -65,7 +65,7 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], Callable[[Found], Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("what", INPUTS)
 def test_each_kind_is_answered_or_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, what: str) -> None:
     case = INPUTS[what]

@@ -13,6 +13,7 @@ INSTALLED = [frozenset({extra}) for extra in FURTHER_EXTRAS if find_spec(MODULES
 """The extras that are here: not every installation that is tested has all."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("extras", [USUAL_EXTRAS, *INSTALLED], ids=lambda extras: ",".join(sorted(extras)))
 def test_the_page_names_every_package(extras: frozenset[str]) -> None:
     assert set(needed(extras)) <= listed()

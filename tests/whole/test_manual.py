@@ -85,6 +85,7 @@ def test_few_blocks_are_left_out() -> None:
     assert len(left_out) <= MOST_NOT_RUN * len(code), left_out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -141,6 +142,7 @@ def leads_somewhere(page: Path, link: str) -> bool:
     return target.is_file() and (not anchor or anchor in anchors(target))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("page", [*pages(), *BESIDE], ids=name_of)
 def test_links_lead_to_pages_and_headings_that_are_there(page: Path) -> None:
     inside = [link for link in links(page) if not re.match(r"[a-z]+:", link)]

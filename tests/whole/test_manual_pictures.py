@@ -55,7 +55,7 @@ def page(name: str) -> str:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(27)
 @every
 def test_a_picture_is_current(name: str) -> None:
     text = (FOLDER / f"{name}.svg").read_text(encoding="utf-8")
@@ -104,7 +104,7 @@ def test_each_word_has_its_picture(drawings: Mapping[Any, Any], kinds: Any) -> N
     assert set(drawings) == set(kinds)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("kind", BUILT_IN, ids=lambda kind: kind.label)
 def test_the_edge_occurs_and_is_drawn(kind: EdgeKind) -> None:
     path = path_in(f"edge_{kind.label}")
@@ -118,6 +118,7 @@ def test_the_edge_occurs_and_is_drawn(kind: EdgeKind) -> None:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("bound", BoundBy, ids=lambda bound: bound.label)
 def test_the_class_takes_most_of_the_path(bound: BoundBy) -> None:
     by_bound = path_in(f"class_{bound.label}").by_bound_ns
@@ -125,6 +126,7 @@ def test_the_class_takes_most_of_the_path(bound: BoundBy) -> None:
     assert max(by_bound, key=lambda key: by_bound[key] * (key not in of_gpu)) == bound.label
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("reason", set(Reason) - {Reason.OTHER_RANK}, ids=lambda reason: reason.label)
 def test_the_reason_stands_in_the_path(reason: Reason) -> None:
     assert path_in(f"reason_{reason.label}").by_reason_ns[reason.label] > 0
@@ -149,7 +151,7 @@ def causes_of(*frames: pd.DataFrame) -> set[str]:
     return {cause for frame in frames for cause in frame["cause"]}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "cause", [deep(one) if one is GapCause.QUEUE_FULL else one for one in GapCause], ids=lambda cause: cause.label
 )

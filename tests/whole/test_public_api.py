@@ -192,6 +192,7 @@ def private_imports(text: str) -> set[str]:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("place", "text"), list(python_texts()), ids=[place for place, _ in python_texts()])
 def test_only_public_names_are_imported(place: str, text: str) -> None:
     assert private_imports(text) - INSIDE.get(place, set()) == set()

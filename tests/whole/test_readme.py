@@ -55,6 +55,7 @@ def test_the_first_command_prints_a_path_and_writes_three_files(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["demo_overlay.json", picture, "demo_timeline.html"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.sources
 @pytest.mark.parametrize(
     "page", [page for page in pages() if page.parent != PIECES], ids=lambda path: str(path.relative_to(ROOT))

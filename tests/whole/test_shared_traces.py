@@ -53,7 +53,7 @@ def windows(graph: DependencyGraph) -> list[WindowQuery]:
     return [hg.whole(), *(hg.step(number) for number in numbers), *(hg.step(n, cpu_window=True) for n in numbers)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_paths_tile_their_windows(graph: DependencyGraph) -> None:
     for window in windows(graph):
         path = hg.critical_path(graph, window)
@@ -99,6 +99,7 @@ SYNC_COUNTS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SYNC_COUNTS)
 def test_recorded_synchronisation_becomes_edges(name: str) -> None:
     graph = graph_of(f"{name}/rank0.json.gz")

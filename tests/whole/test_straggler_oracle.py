@@ -218,7 +218,7 @@ BAD_TABLES = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("change", "says"), BAD_TABLES)
 def test_a_bad_table_is_one_line(files: Any, capsys: pytest.CaptureFixture[str], change: Any, says: str) -> None:
     trace, meta = files

@@ -85,7 +85,7 @@ def test_salvage_of_epoch_times_with_a_fraction(tmp_path: Path) -> None:
     assert graph.trace.events.start.tolist() == [1712867402348336025, 1712867402348336125]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("text", ["1e1000000", "-1e1000000", "9E999999999", "1e-999999999"])
 @pytest.mark.parametrize("field", ["ts", "dur"])
 def test_a_time_with_an_enormous_exponent(tmp_path: Path, field: str, text: str) -> None:
@@ -119,6 +119,7 @@ def test_a_step_on_a_thread_without_operators(tmp_path: Path) -> None:
     assert hg.replay(graph, window=hg.step(1)).identity_ns == 90_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("device", [-(2**63), 2**70, 0])
 def test_a_process_far_from_its_device(tmp_path: Path, device: int) -> None:
     """What a merger may have added did not fit 64 bits: OverflowError (seed 21, case 244)."""

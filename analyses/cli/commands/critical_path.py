@@ -85,8 +85,7 @@ def path_of_window(options: argparse.Namespace) -> CriticalPath:
 
     window_args = WindowArgs.of(options)
     window, asked = window_args.window(), RankInputs.of(options)
-    few = window_args.summary_with_causes(asked.many_ranks) if hasattr(options, "summaries") else None
-    graph = asked.job_or_graph(few)
+    graph = asked.job_or_graph(window_args.summary_with_causes if hasattr(options, "summaries") else None)
     begin_stage("finding the critical path")
     return critical_path(graph, window, data_load=options.data_load)
 
@@ -103,7 +102,7 @@ def _path_per_step(options: argparse.Namespace) -> None:
     if options.overlay or options.dot or options.near is not None:
         raise UsageError("--overlay, --dot and --near need one path; use --step N instead of --per-step")
     inputs = RankInputs.of(options)
-    graph = inputs.job_or_graph(WindowArgs().summary_with_causes(inputs.many_ranks))
+    graph = inputs.job_or_graph(WindowArgs().summary_with_causes)
     # Each rank alone, then the job; for many ranks only the job.
     asked = [graph]
     if isinstance(graph, JobGraph) and not has_partial_rows(graph):

@@ -99,16 +99,15 @@ def _read_runs(
     options: argparse.Namespace,
 ) -> list[Run]:
     """Read both sides: their jobs if both have several ranks and no rank is named, else one rank of each."""
-    counts = [side.count_files() for side in sides]
     is_same = _is_same(*sides)
-    if options.rank is not None or options.test_rank is not None or min(counts) < 2:
+    if options.rank is not None or options.test_rank is not None or min(side.count_files() for side in sides) < 2:
         first = sides[0].one_graph()
         return [first, first if is_same else sides[1].one_graph()]
     runs: list[Run] = []
     graph = None
-    for side, count, window in zip(sides, counts, windows or (None, None), strict=True):
+    for side, window in zip(sides, windows or (None, None), strict=True):
         if graph is None:
-            graph = side.job_or_graph(WindowArgs.of(options).summary_with_causes(count))
+            graph = side.job_or_graph(WindowArgs.of(options).summary_with_causes)
         begin_stage("comparing steps")
         runs.append(_run_of(graph, window, options.data_load or (), form))
         graph = graph if is_same else None

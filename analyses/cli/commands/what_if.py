@@ -71,7 +71,7 @@ def _run_what_if(options: argparse.Namespace) -> None:
     ranks = RankInputs.of(options)
     if (options.near is not None or options.curve is not None) and ranks.many_ranks:
         raise UsageError("--near and --curve need all events of all ranks; use --rank N or --summaries never")
-    graph = ranks.job_or_graph(window_args.summary_with_causes(ranks.many_ranks))
+    graph = ranks.job_or_graph(window_args.summary_with_causes)
     begin_stage("replaying changes")
     found = asking.what_if(graph, window, asked, curve=options.curve, near=options.near)
     if options.json:

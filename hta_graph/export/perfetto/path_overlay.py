@@ -19,6 +19,7 @@ import numpy as np
 import orjson
 
 from hta_graph.arrays import distinct, first_of_runs, take_or
+from hta_graph.attribution.replayed_names import operator_columns
 from hta_graph.export.perfetto.append_events import (
     FIRST_FREE_PROCESS,
     OriginalRow,
@@ -236,10 +237,12 @@ class PathEvents:
         """Yield the rows of each run."""
         # A path of a million segments repeats a few thousand descriptions; each is encoded once.
         described = cache(_shared_description)
-        columns, runs = self.path.run_columns(), self.path.runs
+        runs = self.path.runs
+        columns = self.path.run_columns() | operator_columns(self.path.graph, runs.event)
+        unknown = np.full(len(runs), None, object)
         visible = is_visible(runs.start, runs.end, self.canvas.base_ns).tolist()
         varying = (columns[key].tolist() for key in ("start_ns", "end_ns", "event_index", "segments"))
-        repeated = zip(*(columns[key].tolist() for key in _REPEATED), strict=True)
+        repeated = zip(*(columns.get(key, unknown).tolist() for key in _REPEATED), strict=True)
         for run, (is_drawn, values, rest) in enumerate(zip(visible, zip(*varying, strict=True), repeated, strict=True)):
             yield self._one_run(run, values, described(*rest), is_drawn=is_drawn)
 
@@ -320,8 +323,11 @@ _REPEATED = {
     "evidence": "evidence",
     "lane": "lane",
     "carried_over": "carried_over",
+    "operator": "operator",
+    "module": "module",
+    "operator_evidence": "operator_evidence",
 }
-"""The columns of which many runs share the same values, and what a viewer calls them."""
+"""The columns of which many runs share the same values, and what a viewer calls them; the last are not always there."""
 
 
 def _class_description(bound: int) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hta_graph.arrays import run_numbers, take_or
+from hta_graph.attribution.replayed_names import EVIDENCE, replayed_names
 from hta_graph.errors import QueryError
 from hta_graph.export.picture.style import MAX_NAME_LENGTH, format_duration, short_label
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName
@@ -19,7 +20,7 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import RETURNS, WITHIN_A_LANE, Bools, BoundBy, EdgeKind, EventKind, Ids, Ints
 from hta_graph.paths.binding_edges import walk_back_from_end
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.text.shorten import short_name
+from hta_graph.text.shorten import short_name, shorten_middle
 
 SMALL_SHARE = 0.015
 """Share of the window below which neighbours on the path share a box."""
@@ -32,6 +33,9 @@ MAIN_SHARE = 0.9
 
 USUAL_LINES, MAX_LINES = 3, 7
 """The number of names that a box of different events lists; more only above ``SMALL_SHARE`` of the window."""
+
+OPERATOR_SIGN = " ▸ "
+"""What stands between the operator of a replayed kernel and its name."""
 
 IDLE_PREFIX = {
     BoundBy.GPU_KERNEL_KERNEL_OVERHEAD.label: "idle before",
@@ -133,8 +137,9 @@ def box_of_event(graph: DependencyGraph, row: int, first: int) -> Box:
     lane = int(events.lane[row])
     part = int(graph.rank_index_of_lane[lane])
     box = Box(lane, first, int(events.start[row]), part, indices=[int(events.index[row])])
-    text = short_label(short_name(graph.name_of(row)), MAX_NAME_LENGTH)
-    box.add(text, row, int(events.end[row] - events.start[row]), EventKind(int(events.kind[row])).label)
+    box.add(
+        _event_label(graph, row), row, int(events.end[row] - events.start[row]), EventKind(int(events.kind[row])).label
+    )
     return box
 
 
@@ -175,15 +180,37 @@ def _boxes_of_runs(path: CriticalPath) -> list[Box]:
 
 
 def _short_codes(graph: DependencyGraph, events: Ids) -> Ints:
-    """Number the short names of events; -1 without an event."""
-    used, code = np.unique(take_or(graph.event_table.name, events), return_inverse=True)
-    number: dict[str, int] = {}
-    short = [number.setdefault(short_name(graph.names[c]), len(number)) if c >= 0 else -1 for c in used.tolist()]
+    """Number the short names of events, of replayed kernels with their operators; -1 without an event."""
+    names = replayed_names(graph, "operator")
+    operators = len(names.texts) + 1
+    key = take_or(graph.event_table.name, events).astype(np.int64) * operators + take_or(names.innermost, events) + 1
+    used, code = np.unique(key, return_inverse=True)
+    number: dict[tuple[str, int], int] = {}
+    short = [
+        number.setdefault((short_name(graph.names[name]), of), len(number)) if name >= 0 else -1
+        for name, of in (divmod(one, operators) for one in used.tolist())
+    ]
     return np.array(short, np.int64)[code]
 
 
+def _event_label(graph: DependencyGraph, event: int) -> str:
+    """Return the short name of an event, of a replayed kernel behind its operator, else its module."""
+    found = operator_over(graph, event)
+    owner = f"{shorten_middle(short_name(found[0]), MAX_NAME_LENGTH // 2)}{OPERATOR_SIGN}" if found else ""
+    return owner + short_label(short_name(graph.name_of(event)), MAX_NAME_LENGTH - len(owner))
+
+
+def operator_over(graph: DependencyGraph, event: int) -> tuple[str, str] | None:
+    """Return the operator, else the module, over a replayed kernel, and how that is known; None where there is none."""
+    for kind in ("operator", "module"):
+        names = replayed_names(graph, kind)
+        if names.innermost[event] >= 0:
+            return names.texts[names.innermost[event]], EVIDENCE[names.evidence[event]]
+    return None
+
+
 def _segment_text(graph: DependencyGraph, event: int, bound: str) -> str:
-    name = short_label(short_name(graph.name_of(event)), MAX_NAME_LENGTH) if event >= 0 else ""
+    name = _event_label(graph, event) if event >= 0 else ""
     if bound in IDLE_PREFIX:
         return f"{IDLE_PREFIX[bound]} {name}" if name else IDLE_PREFIX[bound].rstrip(":")
     return name or bound
@@ -310,6 +337,13 @@ class _LaneCrossings:
 
     def _of_segments(self, piece: int, before: int, after: int) -> tuple[EdgeKind | None, bool]:
         pieces = self._pieces
+        if before >= 0 and after >= 0 and self._is_stream[before] != self._is_stream[after]:
+            # A call that has yet to send the rest of its graph: the path leaves the stream for it, and comes back.
+            unsent = (pieces.edge_kind == EdgeKind.LAUNCH) & pieces.inferred
+            if unsent[piece] and not self._is_stream[after]:
+                return None, False
+            if unsent[piece - 1] and self._is_stream[after]:
+                return EdgeKind.LAUNCH, True
         waited = [piece - 1] if pieces.event[piece - 1] == pieces.event[piece] else []
         for at in [*waited, piece]:
             if pieces.edge_kind[at] >= 0 and pieces.edge_kind[at] not in WITHIN_A_LANE and before != after:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import graphviz
 
 from hta_graph.errors import MissingProgramError, OutputError
-from hta_graph.export.picture.boxes import IDLE_PREFIX, Box, Link, NamedTime
+from hta_graph.export.picture.boxes import IDLE_PREFIX, OPERATOR_SIGN, Box, Link, NamedTime, operator_over
 from hta_graph.export.picture.style import (
     ANCHOR,
     CLUSTER,
@@ -255,8 +255,14 @@ class DotDrawing:
             f'<FONT COLOR="{fill_and_border(fill)[1]}">{mark}</FONT> {CLASS_LABELS.get(fill, fill)}'
             for fill, mark in marks.items()
         ]
-        named = (("boxes", fills), ("arrows", lines))
+        named = (("boxes", fills), ("arrows", lines), ("names", self._naming_lines(boxes)))
         return [f"legend, {what}: {' &nbsp; '.join(items)}" for what, items in named if items]
+
+    def _naming_lines(self, boxes: Sequence[Box]) -> list[str]:
+        """Say how the operators of replayed kernels are known, where there are any."""
+        events = {event for box in boxes for part in box.parts.values() for event in part.events if event >= 0}
+        known = {found[1] for event in events if (found := operator_over(self.graph, event))}
+        return [f"operator{OPERATOR_SIGN}kernel of a graph replay: {evidence}" for evidence in sorted(known)]
 
 
 def _lane_anchor(row: int, lane: int) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from textwrap import wrap
 
 import numpy as np
 
 from hta_graph.arrays import distinct
+from hta_graph.attribution.replayed_names import replayed_names
 from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR
 from hta_graph.errors import UsageError
+from hta_graph.export.picture.boxes import operator_over
 from hta_graph.export.picture.dot import Picture
 from hta_graph.export.picture.lane_layout import (
     BAR_HEIGHT,
@@ -333,12 +336,29 @@ class _LanesDrawing:
                 if count > 1
                 else f"{called}: {format_duration(end - start)}, #{index}"
             )
+            if count == 1 and (lane, index) in self._replayed:
+                called, evidence = self._replayed[lane, index]
+                content += f"; {called}: {evidence}"
             # A bar of several events is as dense as they are.
             density = 0.35 + 0.65 * min(busy / max(end - start, 1), 1) if count > 1 else 1.0
             yield _bar_element(box, EVENT_COLOUR[BAR_GROUPS[group]], content, density)
             drawn.append((box, short_name(called) if count == 1 else ""))
         self._taken += [box for box, _ in drawn]
         yield from _bar_names(drawn)
+
+    @cached_property
+    def _replayed(self) -> dict[tuple[int, int], tuple[str, str]]:
+        """The operators over replayed kernels by lane and event index, and how they are known."""
+        graph, events = self._path.graph, self._path.graph.event_table
+        named = np.flatnonzero(replayed_names(graph, "operator").innermost >= 0)
+        named = named[np.isin(events.lane[named], list(self._places.tops))]
+        return {
+            (lane, index): found
+            for lane, index, row in zip(
+                *(c[named].tolist() for c in (events.lane, events.index)), named.tolist(), strict=True
+            )
+            if (found := operator_over(graph, row))
+        }
 
     def _arrows(self) -> list[str]:
         drawer = ArrowRenderer(self._places, self._taken)
@@ -350,7 +370,11 @@ class _LanesDrawing:
         groups = [("path", self._class_entries()), ("bars", self._bar_entries()), ("arrows", self._arrow_entries())]
         parts, bottom = legend_lines(groups, self._places.bottom + 38, MARGIN, self._places.width - MARGIN)
         most = int((self._places.width - 2 * MARGIN) / text_width("x", NAME_FONT_SIZE))
-        for line in wrap(self._scene.left_out or "", most):
+        notes = [
+            f"kernels of graph replays are called by their operators: {evidence}"
+            for evidence in sorted({evidence for _, evidence in self._replayed.values()})
+        ]
+        for line in (line for note in [*notes, self._scene.left_out or ""] for line in wrap(note, most)):
             bottom += 15
             parts.append(text(MARGIN, bottom, line, font_size=NAME_FONT_SIZE, font_style="italic"))
         return parts, bottom + 8

@@ -2,77 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from hta_graph.arrays import find_sorted, take_or
-from hta_graph.model import Bools, EventKind, Ids, Ints
+from hta_graph.model import Bools, EventKind, Floats, Ids, Ints
 from hta_graph.progress import begin_stage
 from hta_graph.storage.location import Location
-from hta_graph.trace.memory_limit import GrowthCheck
+from hta_graph.trace.memory_limit import ColumnsLimit
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.export import THREAD_MASK, Export, RankProcess
-from hta_graph.trace.nsys.sources import RANGES, SYNCS, Batch
+from hta_graph.trace.nsys.sources import NO_TIME, SYNCS, Batch
 from hta_graph.trace.profiler_names import AUTOGRAD_OPERATOR, CATEGORY
 from hta_graph.trace.recorded import Collected, Numbering, Recorded
 
+ABSENT: Mapping[str, np.generic] = {
+    "index": np.int32(-1), "start": np.int64(NO_TIME), "end": np.int64(NO_TIME), "is_begin": np.False_,
+    "kind": np.int8(EventKind.OTHER), "name": np.int32(-1), "thread": np.int32(-1), "stream": np.int32(-1),
+    "correlation": np.int32(-1), "external_id": np.int32(-1), "old_external_id": np.int32(-1),
+    "sequence": np.int32(-1), "wait_on_stream": np.int32(-1), "record_correlation": np.int32(-1),
+    "forward_thread": np.int32(-1), "collective": np.False_, "bytes": np.int32(-1), "bandwidth": np.float64(np.nan),
+}  # fmt: skip
+"""The columns of rows, and what stands in them where there is nothing: only tables that have something keep them."""
+Part = dict[str, np.ndarray[Any, Any]]
+
 
 class _Collector:
-    """Collects the columns of one process."""
+    """Collects the columns of one process, each in the smallest type that holds it."""
 
     def __init__(self, process: RankProcess) -> None:
         self._process = process
-        self._parts: list[dict[str, Any]] = []
+        self._parts: list[Part] = []
+        self.held = 0
         self.names, self.threads, self.streams = Numbering(), Numbering(), Numbering()
 
-    def add(self, batch: Batch, index: Ints) -> None:
+    def add(self, batch: Batch) -> None:
         """Add the rows of one table."""
-        count = len(batch)
-        on_stream = "stream" in batch.numbers
-        kind = np.full(count, CATEGORY[batch.source.category], np.int8)
-        if batch.source.table == RANGES:
-            kind[batch["is operator"] > 0] = EventKind.CPU_OP
-        is_operator = kind == EventKind.CPU_OP
-        nothing = np.full(count, -1, np.int64)
-        threads, streams = (np.full(count, -1, np.int32) for _ in range(2))
-        if on_stream:
-            keys = zip(*(batch[name].tolist() for name in ("device", "context", "stream", "device")), strict=True)
-            streams = self.streams.codes(keys)
-        else:
-            threads = self.threads.codes(map(self._process.thread, thread_ids(batch)))
-        moved = batch["bytes"].clip(-1) if on_stream else nothing
-        length = batch["end"] - batch["start"]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rate = np.where((moved >= 0) & (length > 0), moved / length, np.nan)
-        is_sync = batch.source.table == SYNCS
-        self._parts.append({
-            "index": index.astype(np.int32),
+        is_operator = batch["is operator"] > 0
+        kind = np.full(len(batch), CATEGORY[batch.source.category], np.int8)
+        kind[is_operator] = EventKind.CPU_OP
+        part: Part = {
+            "index": batch["index"],
             "start": batch["start"],
             "end": batch["end"],
-            "is_begin": np.zeros(count, np.bool_),
             "kind": kind,
             "name": self.names.codes(batch.names),
-            "thread": threads,
-            "stream": streams,
             "correlation": np.where(batch["correlation"] > 0, batch["correlation"], -1),
             "external_id": np.where(is_operator, batch["operator"], -1),
-            "old_external_id": nothing,
             "sequence": np.where(is_operator, batch["sequence"], -1),
-            "wait_on_stream": batch["record stream"] if is_sync else nothing,
-            "record_correlation": batch["record"] if is_sync else nothing,
-            "forward_thread": np.full(count, -1, np.int32),
             "collective": batch["collective"] > 0,
-            "bytes": moved,
-            "bandwidth": rate,
-        })  # fmt: skip
+        }
+        if "stream" in batch.numbers:
+            keys, place = _distinct_rows(batch["device"], batch["context"], batch["stream"])
+            part["stream"] = self.streams.codes((*key, key[0]) for key in keys)[place]
+            part["bytes"] = batch["bytes"].clip(-1)
+            part["bandwidth"] = _rate(part["bytes"], batch["end"] - batch["start"])
+        else:
+            keys, place = _distinct_rows(thread_numbers(batch))
+            part["thread"] = self.threads.codes(self._process.thread(thread_name(*key)) for key in keys)[place]
+        if batch.source.table == SYNCS:
+            part |= {"wait_on_stream": batch["record stream"], "record_correlation": batch["record"]}
+        part = {name: narrowed for name, column in part.items() if (narrowed := _narrowed(name, column)) is not None}
+        self.held += sum(column.nbytes for column in part.values())
+        self._parts.append(part)
 
     def finish(self) -> Collected:
         """Return all rows together."""
-        names = self._parts[0] if self._parts else {}
+        lengths = [len(part["name"]) for part in self._parts]
         # Each column's parts are let go before the next one's are joined.
-        columns = {name: np.concatenate([part.pop(name) for part in self._parts]) for name in list(names)}
-        if columns:
+        columns = {name: _joined([part.pop(name, None) for part in self._parts], lengths, name) for name in ABSENT}
+        self._parts = []
+        if lengths:
             columns["forward_thread"] = self._forward_threads(columns)
         return Collected(columns, self.names, self.threads, self.streams)
 
@@ -84,22 +86,71 @@ class _Collector:
         is_autograd = np.array([AUTOGRAD_OPERATOR.match(name) is not None for name in self.names] or [False])
         numbered = np.flatnonzero((columns["kind"] == EventKind.CPU_OP) & (columns["sequence"] >= 0))
         backward: Bools = is_autograd[columns["name"][numbered]]
-        found = columns["forward_thread"]
+        found: Ids = columns["forward_thread"]
+        if not backward.any():
+            return found
         sequences, first = np.unique(columns["sequence"][numbered[~backward]], return_index=True)
         at = find_sorted(columns["sequence"][numbered[backward]], sequences)
         thread = take_or(columns["thread"][numbered[~backward]][first], at)
         ids = np.array([key[1] if isinstance(key[1], int) else -1 for key in self.threads], np.int64)
-        found[numbered[backward]] = take_or(ids, thread).clip(-1, 2**31 - 1)
-        filled: Ids = found
+        filled: Ids = found.copy()
+        filled[numbered[backward]] = take_or(ids, thread).clip(-1, 2**31 - 1)
         return filled
 
 
-def thread_ids(batch: Batch) -> list[Any]:
-    """Return the thread of each row; what no thread did stands under the device that did it."""
-    if "thread" in batch.numbers:
-        ids: list[Any] = (batch["thread"] & THREAD_MASK).tolist()
-        return ids
-    return [f"GPU {device}" for device in batch["device"].tolist()]
+def _rate(moved: Ints, length: Ints) -> Floats:
+    """Return the bytes per nanosecond of what moved some."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Floats = np.where((moved >= 0) & (length > 0), moved / length, np.nan)
+    return found
+
+
+def _distinct_rows(*columns: Ints) -> tuple[list[tuple[int, ...]], Ints]:
+    """Return the different rows of some columns, and which of them each row is."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, at = np.unique(column, return_inverse=True)
+        code = code * len(values) + at
+    _, first, place = np.unique(code, return_index=True, return_inverse=True)
+    return list(zip(*(column[first].tolist() for column in columns), strict=True)), place
+
+
+def _narrowed(name: str, column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """Return a column in the smallest type that holds it; nothing where all of it is absent."""
+    absent = ABSENT[name]
+    if column.dtype == np.float64:
+        return None if np.isnan(column).all() else column
+    if name != "name" and (column == absent).all():
+        return None
+    if absent.dtype == np.int32 and (column.astype(np.int32) == column).all():
+        return column.astype(np.int32)
+    return column
+
+
+def _joined(parts: list[np.ndarray[Any, Any] | None], lengths: list[int], name: str) -> np.ndarray[Any, Any]:
+    """Return one column of all rows: a single value where no part has one."""
+    absent, count = ABSENT[name], sum(lengths)
+    types = {part.dtype for part in parts if part is not None}
+    if not types:
+        return np.broadcast_to(absent, count)
+    found = np.full(count, absent, np.result_type(*types))
+    first = 0
+    for at, length in enumerate(lengths):
+        if (part := parts[at]) is not None:
+            found[first : first + length] = part
+        parts[at] = None
+        first += length
+    return found
+
+
+def thread_numbers(batch: Batch) -> Ints:
+    """Return the thread of each row; what no thread did has the device that did it as a negative number."""
+    return batch["thread"] & THREAD_MASK if "thread" in batch.numbers else -2 - batch["device"]
+
+
+def thread_name(number: int) -> int | str:
+    """Return what a thread is called, by its number."""
+    return number if number >= 0 else f"GPU {-2 - number}"
 
 
 RankOfProcess = tuple[int | None, int | None, str | None]
@@ -120,35 +171,44 @@ def read_ranks(path: Location) -> list[RankOfProcess]:
         ]
 
 
-def read_columns(path: Location, *, salvage: bool = False) -> list[Recorded]:
-    """Read an export: the columns of each rank, lowest first; of damaged tables the rows before the damage, if asked.
+def read_columns(
+    path: Location, ranks: Collection[int] | None = None, process: str | None = None, *, salvage: bool = False
+) -> Iterator[Recorded]:
+    """Read an export: yield the columns of each rank, lowest first, or of some ranks, where they are there.
+
+    Args:
+        path: the file.
+        ranks: those that are wanted.
+        process: the one that is wanted, where there are several.
+        salvage: of damaged tables read the rows before the damage.
 
     Raises:
         TraceError: it is damaged, holds no rows, or more events than there is memory for.
     """
     with Database(path, salvage=salvage) as database:
         export = Export(database)
-        keys = np.array([process.key for process in export.processes], np.int64)
-        collectors = [_Collector(process) for process in export.processes]
+        wanted = [
+            found
+            for found in export.processes
+            if (ranks is None or found.rank in ranks) and process in (None, str(found.pid))
+        ]
+        collectors = {found.key: _Collector(found) for found in wanted or export.processes}
         begin_stage(f"reading {path.name}")
-        first, growth = 0, GrowthCheck(path, 0)
-        for batch in export.batches():
-            growth.check()
-            index = np.arange(first, first + len(batch))
-            first += len(batch)
-            for key, collector in zip(keys.tolist(), collectors, strict=True):
-                own = batch["process"] == key
-                if own.any():
-                    collector.add(batch.take(own), index[own])
-        salvaged = database.damage and f"{database.damage}; {first:,} rows recovered"
-        return [
-            Recorded(
-                collector.finish(),
-                export.header(process),
-                process.rank,
+        limit = ColumnsLimit(path, has_other_ranks=len(collectors) > 1)
+        rows = 0
+        for batch in export.batches(wanted or None):
+            rows = int(batch["index"][-1]) + 1
+            for key, collector in collectors.items():
+                if len(own := batch.take(batch["process"] == key)):
+                    collector.add(own)
+            limit.check(sum(collector.held for collector in collectors.values()))
+        salvaged = database.damage and f"{database.damage}; {rows:,} rows recovered"
+        for found in wanted or export.processes:
+            yield Recorded(
+                collectors.pop(found.key).finish(),
+                export.header(found),
+                found.rank,
                 export.notes,
                 export.ranks_by,
                 salvaged or None,
             )
-            for process, collector in zip(export.processes, collectors, strict=True)
-        ]

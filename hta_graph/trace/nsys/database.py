@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
+
 from hta_graph.errors import Remedy, TraceError
+from hta_graph.model import Ints
 from hta_graph.storage.location import Location, is_remote
 from hta_graph.text.sanitize import one_line
 
-CHUNK = 1 << 16
+CHUNK = 1 << 14
 """How many rows are fetched at once: what is in memory of a table is one chunk and the columns made of it."""
 ASKED_AT_ONCE = 500
 LONGEST_TEXT = 1 << 26
@@ -58,7 +61,7 @@ class Database:
             raise TraceError(path, "is an SQLite database, which needs a local file", "copy it here")
         self.path = path
         self.damage = ""
-        self._salvage = salvage
+        self.salvages = salvage
         self._check_files_beside(Path(path))
         with self._told_errors():
             name = f"file:{quote(str(Path(path).absolute()))}?mode=ro&immutable=1"
@@ -135,13 +138,13 @@ class Database:
             found = self._connection.execute(query, parameters)
             # One by one: a chunk in which the damage begins would be lost.
             fetch = (
-                partial(_rows_before_damage, found, self._note) if self._salvage else partial(found.fetchmany, CHUNK)
+                partial(_rows_before_damage, found, self._note) if self.salvages else partial(found.fetchmany, CHUNK)
             )
             while rows := fetch():
                 yield rows
         except sqlite3.Error as error:
             self._note(error)
-            if not self._salvage:
+            if not self.salvages:
                 raise TraceError(self.path, f"is a damaged SQLite database: {error}", REMEDY) from None
 
     def _note(self, error: sqlite3.Error) -> None:
@@ -158,6 +161,18 @@ class Database:
         listed = ", ".join(self.column(table, name, -1) for name in names)
         condition = where and f"WHERE {where}"
         return self.rows(f'SELECT {listed} FROM "{table}" {condition} LIMIT {MOST_ROWS}')  # noqa: S608
+
+    def columns(self, table: str, *names: str, where: str = "") -> Ints:
+        """Return columns of a long table as integers, one row for each, -1 where they are absent.
+
+        Raises:
+            TraceError: the file is damaged.
+        """
+        listed = ", ".join(self.column(table, name, -1) for name in names)
+        condition = where and f"WHERE {where}"
+        chunks = self.chunks(f'SELECT {listed} FROM "{table}" {condition}') if self.has(table) else ()  # noqa: S608
+        parts = [np.array(chunk, np.int64).T for chunk in chunks]
+        return np.concatenate([np.empty((len(names), 0), np.int64), *parts], axis=1)
 
     def distinct(self, table: str, *names: str) -> list[tuple[int, ...]]:
         """Return the different values of columns of a table of events as integers, -1 where they are absent.

@@ -7,8 +7,8 @@ Several processes with GPU work are several ranks. A process is a rank by the en
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,15 +17,17 @@ import numpy as np
 
 from hta_graph.arrays import find_sorted, take_or
 from hta_graph.errors import NotATraceError
-from hta_graph.model import Ints
+from hta_graph.model import Ids, Ints
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.nccl import collective_arguments
 from hta_graph.trace.nsys.sources import (
     CALLS,
+    COPIES,
     EVENTS,
     GPU_TABLES,
     GRAPHS,
     KERNELS,
+    LIBRARY_TABLES,
     MARK,
     NO_ID,
     NO_TIME,
@@ -33,11 +35,13 @@ from hta_graph.trace.nsys.sources import (
     SOURCES,
     SYNCS,
     THREAD_BITS,
+    UNNAMED,
     Batch,
     Source,
     call_name,
     is_operator,
     sync_name,
+    take_rows,
 )
 
 PROCESS_MASK = (1 << 24) - 1
@@ -49,8 +53,17 @@ SIZE_KEYS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_S
 NODE_KEYS = ("NODE_RANK", "GROUP_RANK", "SLURM_NODEID")
 ASSIGNMENT = re.compile(r'([A-Z0-9_]{1,40})="?(\d{1,7})"?$')
 EXPECTED = {KERNELS: "kernels", CALLS: "CUDA calls"}
-WITHOUT_NAMES = "the export has no names of calls and kernels (StringIds), which are left out; export again"
-WITHOUT_ROWS = "record again, and export with nsys export --type sqlite"
+OF_HOST = {"OSRT_API": "OS runtime calls", "SCHED_EVENTS": "thread states", "COMPOSITE_EVENTS": "CPU samples"}
+PROCESS_UNKNOWN = "its rows belong to no process and are left out"
+LINKING: Mapping[str, tuple[tuple[str, str], ...]] = {
+    KERNELS: (("globalPid", PROCESS_UNKNOWN), ("correlationId", "the call that launched a kernel is unknown")),
+    COPIES: (("globalPid", PROCESS_UNKNOWN),),
+    CALLS: (("globalTid", PROCESS_UNKNOWN), ("correlationId", "the kernels that a call launched are unknown")),
+    RANGES: (("globalTid", PROCESS_UNKNOWN),),
+}
+"""Columns without which rows of a table are not linked, and what follows."""
+WITHOUT_NAMES = "have no name in the export (StringIds): communication among them counts as computation; export again"
+WITHOUT_ROWS = "record with nsys profile --trace=cuda,nvtx, then nsys export --type sqlite"
 
 
 @dataclass(frozen=True)
@@ -81,9 +94,21 @@ class Export:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.numbered_by = ""
+        self.unnamed: Counter[str] = Counter()
         self.processes = self._find_processes()
         if not self.processes:
-            raise NotATraceError(database.path, "is an Nsight Systems export without rows", WITHOUT_ROWS)
+            raise NotATraceError(database.path, self._why_empty(), WITHOUT_ROWS)
+
+    def _why_empty(self) -> str:
+        """Say what the file is, or what is in it instead of CUDA and NVTX."""
+        if self.database.has("StringTable"):
+            return "is a database of nvprof, whose tables have some of the names but other columns"
+        found = [words for table, words in OF_HOST.items() if self._has_rows(table)]
+        but = f", only with {' and '.join(found)}" if found else ""
+        return f"is an Nsight Systems export without rows of CUDA or NVTX{but}"
+
+    def _has_rows(self, table: str) -> bool:
+        return self.database.has(table) and bool(self.database.rows(f'SELECT 1 FROM "{table}" LIMIT 1'))  # noqa: S608
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
@@ -167,9 +192,27 @@ class Export:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What a reader of an answer must know: what is not in the file."""
-        missing = [words for table, words in EXPECTED.items() if not self.database.has(table, "start")]
-        nameless = () if self.database.has("StringIds", "id", "value") else (WITHOUT_NAMES,)
-        return (*((f"the export has no {' and no '.join(missing)}",) if missing else ()), *nameless)
+        missing = [words for table, words in EXPECTED.items() if not self._has_rows(table)]
+        return (
+            *((f"the export has no {' and no '.join(missing)}",) if missing else ()),
+            *self._unlinked(),
+            *self._unnamed(),
+        )
+
+    def _unlinked(self) -> Iterator[str]:
+        """Say which columns are missing, so that rows are left out or stand alone."""
+        for table, columns in LINKING.items():
+            for column, effect in columns:
+                # Where there is one process, rows that name none are its own.
+                is_known = effect == PROCESS_UNKNOWN and len(self.processes) == 1
+                if self._has_rows(table) and not self.database.has(table, column) and not is_known:
+                    yield f"{table} has no {column}: {effect}"
+
+    def _unnamed(self) -> Iterator[str]:
+        """Say how many of the rows that were read have no name."""
+        found = [f"{count:,} {EXPECTED[table]}" for table, count in self.unnamed.items() if count]
+        if found:
+            yield f"{' and '.join(found)} {WITHOUT_NAMES}"
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -247,22 +290,62 @@ class Export:
     def _keys(self) -> Ints:
         return np.sort(np.array([process.key for process in self.processes], np.int64))
 
-    def batches(self, *, detailed: bool = False) -> Iterator[Batch]:
+    def batches(
+        self,
+        processes: Collection[RankProcess] | None = None,
+        rows: Ints | Ids | None = None,
+        *,
+        detailed: bool = False,
+    ) -> Iterator[Batch]:
         """Yield the rows of the ranks' processes, always in the same order; times count from the session's start.
+
+        Args:
+            processes: those whose rows are wanted; all ranks' by default. Rows are numbered as if all were.
+            rows: the numbers (ascending) of those that are wanted; all by default.
+            detailed: whether what only arguments need is read, too.
 
         Raises:
             TraceError: the file is damaged.
         """
-        keys = self._keys
+        keys, first = self._keys, 0
+        chosen = np.isin(keys, keys if processes is None else [process.key for process in processes])
         for source in SOURCES:
-            for found in source.batches(self.database, detailed=detailed):
-                process = found["thread" if "thread" in found.numbers else "process"] >> THREAD_BITS
+            if rows is not None and not self.database.salvages:
+                count = self._count_rows(source)
+                if np.searchsorted(rows, first) == np.searchsorted(rows, first + count):
+                    first += count
+                    continue
+            for numbers, texts in source.chunks(self.database, self._host_threads, detailed=detailed):
+                process = numbers["thread" if "thread" in numbers else "process"] >> THREAD_BITS
                 # Where rows name no process there is one.
                 process = np.where((process < 0) & (len(keys) == 1), keys[0], process)
-                batch = replace(found, numbers={**found.numbers, "process": process})
-                batch = self._finished(source, batch.take(find_sorted(process, keys) >= 0))
-                if len(batch):
-                    yield batch
+                place = find_sorted(process, keys)
+                numbers |= {"process": process, "index": first + np.cumsum(place >= 0) - 1}
+                first += int(np.count_nonzero(place >= 0))
+                kept = (place >= 0) & chosen[place]
+                if rows is not None:
+                    kept &= find_sorted(numbers["index"], rows) >= 0
+                if kept.any():
+                    batch = source.batch(self.database, *take_rows(numbers, texts, kept))
+                    if source.table in UNNAMED:
+                        self.unnamed[source.table] += batch.names.count(UNNAMED[source.table])
+                    yield self._finished(source, batch)
+
+    def _count_rows(self, source: Source) -> int:
+        """Return how many rows of a table are the ranks'."""
+        counts = source.count(self.database, self._host_threads)
+        own = {key for key in counts if key in self._keys or (key < 0 and len(self._keys) == 1)}
+        return sum(counts[key] for key in own)
+
+    def _host_threads(self) -> list[int]:
+        """Return the threads with CUDA calls or ranges: what others do is on no path, and would fill the memory."""
+        found = {
+            thread
+            for table in (CALLS, RANGES, *LIBRARY_TABLES)
+            for (thread,) in self.database.distinct(table, "globalTid")
+        }
+        of_ranks = {process.key for process in self.processes}
+        return sorted(thread for thread in found if thread >> THREAD_BITS in of_ranks)
 
     def _finished(self, source: Source, batch: Batch) -> Batch:
         numbers = dict(batch.numbers)
@@ -325,11 +408,10 @@ class Export:
     @cached_property
     def _calls_of_syncs(self) -> tuple[Ints, Ints]:
         """Return the calls with a record: process and correlation as one key, and the number of the call's name."""
-        found: list[tuple[int, ...]] = []
-        if self.database.has(SYNCS, "correlationId"):
+        waits = "FALSE"
+        if self.database.has(SYNCS, "correlationId") and self.database.has(CALLS, "correlationId", "globalTid"):
             waits = f'"correlationId" IN (SELECT "correlationId" FROM "{SYNCS}")'  # noqa: S608
-            found = self.database.integers(CALLS, "globalTid", "correlationId", "nameId", where=waits)
-        process, correlation, name = np.array(found, np.int64).reshape(-1, 3).T
+        process, correlation, name = self.database.columns(CALLS, "globalTid", "correlationId", "nameId", where=waits)
         key, first = np.unique(self._pair_key(process >> THREAD_BITS, correlation), return_index=True)
         return key, name[first]
 
@@ -338,13 +420,8 @@ class Export:
         """Return the records of events, by process, event and the order of their calls."""
         names = {"process": "globalPid", "correlation": "correlationId", "stream": "streamId", "event": "eventId",
                  "event sync": "eventSyncId"}  # fmt: skip
-        rows: list[tuple[Any, ...]] = []
-        if self.database.has(EVENTS, "eventId", "correlationId"):
-            listed = ", ".join(self.database.column(EVENTS, name, -1) for name in names.values())
-            for chunk in self.database.chunks(f'SELECT {listed} FROM "{EVENTS}"'):  # noqa: S608
-                rows += chunk
-        columns = np.array(rows, np.int64).reshape(-1, len(names))
-        found = {name: columns[:, at] for at, name in enumerate(names)}
+        known = "TRUE" if self.database.has(EVENTS, "eventId", "correlationId") else "FALSE"
+        found = dict(zip(names, self.database.columns(EVENTS, *names.values(), where=known), strict=True))
         found["process"] = found["process"] >> THREAD_BITS
         order = np.lexsort((found["correlation"], found["event"], found["process"]))
         return {name: column[order] for name, column in found.items()}

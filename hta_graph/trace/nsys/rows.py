@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
-import numpy as np
 
 from hta_graph.model import Ids
 from hta_graph.storage.location import Location
-from hta_graph.trace.nsys.columns import thread_ids
+from hta_graph.trace.nsys.columns import thread_name, thread_numbers
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.export import THREAD_MASK, Export
 from hta_graph.trace.nsys.sources import CALLS, KERNELS, NO_TIME, RANGES, START_END, SYNCS, THREAD_BITS, Batch
 
 Row = dict[str, Any]
+AnyRow = TypeVar("AnyRow")
 PIECE_ROWS = 1 << 12
 
 
@@ -132,7 +132,9 @@ class _Writer:
         if on_stream:
             places = zip(batch["device"].tolist(), batch["stream"].tolist(), strict=True)
         else:
-            places = zip((batch["process"] & THREAD_MASK).tolist(), thread_ids(batch), strict=True)
+            places = zip(
+                (batch["process"] & THREAD_MASK).tolist(), map(thread_name, thread_numbers(batch).tolist()), strict=True
+            )
         processes = batch["process"].tolist()
         parts = zip(_categories(batch), batch.names, processes, places, _times(batch), arguments, strict=True)
         for kind, name, process, (pid, tid), times, args in parts:
@@ -154,24 +156,21 @@ class _Writer:
                 yield {"ph": "M", "name": "thread_name", **place, "args": {"name": name}}
 
 
-def read_rows(path: Location, wanted: Ids, *, salvage: bool = False) -> tuple[dict[int, Row], dict[str, Any]]:
-    """Return the rows at some places (ascending) of an export, and its header.
+def read_rows(
+    path: Location, wanted: Ids, make: Callable[[Row], AnyRow], *, salvage: bool = False
+) -> tuple[dict[int, AnyRow], dict[str, Any]]:
+    """Return what is made of the rows at some places (ascending) of an export, and its header.
 
     Raises:
         TraceError: the file is damaged.
     """
     with Database(path, salvage=salvage) as database:
         export = Export(database)
-        writer, first = _Writer(export), 0
-        found: dict[int, Row] = {}
-        for batch in export.batches(detailed=True):
-            here = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, first + len(batch))]
-            if len(here):
-                chosen = np.zeros(len(batch), np.bool_)
-                chosen[here - first] = True
-                found.update(zip(here.tolist(), writer.rows(batch.take(chosen)), strict=True))
-            first += len(batch)
-            if not len(wanted) or first > wanted[-1]:
+        writer = _Writer(export)
+        found: dict[int, AnyRow] = {}
+        for batch in export.batches(rows=wanted, detailed=True) if len(wanted) else ():
+            found.update(zip(batch["index"].tolist(), map(make, writer.rows(batch)), strict=True))
+            if batch["index"][-1] == wanted[-1]:
                 break
         return found, export.header()
 

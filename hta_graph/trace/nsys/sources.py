@@ -8,8 +8,9 @@ exported schema, and the comments in the schema itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -33,15 +34,22 @@ THREAD_BITS = 24
 NO_ID = (1 << 32) - 1
 CUPTI = "CUPTI_ACTIVITY_KIND_"
 
+THREADS = "THREADS"
+"""Stands in a query for the numbers of the threads that have CUDA calls or ranges: only these can be on a path."""
+OF_THREADS = f'CAST("globalTid" AS INTEGER) IN ({THREADS})'
+
+Numbers = dict[str, Ints]
+Texts = dict[str, list[Any]]
+
 
 @dataclass(frozen=True)
 class Batch:
     """Rows of one table: columns of numbers (-1 where absent), the rows' names, and texts by column."""
 
     source: Source
-    numbers: dict[str, Ints]
+    numbers: Numbers
     names: list[str]
-    texts: dict[str, list[Any]] = field(default_factory=dict)
+    texts: Texts = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -54,16 +62,22 @@ class Batch:
         """Select rows."""
         if kept.all():
             return self
-        rows = np.flatnonzero(kept).tolist()
-        return replace(
-            self,
-            numbers={name: column[kept] for name, column in self.numbers.items()},
-            names=[self.names[at] for at in rows],
-            texts={name: [column[at] for at in rows] for name, column in self.texts.items()},
-        )
+        numbers, texts = take_rows(self.numbers, self.texts, kept)
+        return replace(self, numbers=numbers, names=list(compress(self.names, kept.tolist())), texts=texts)
 
 
-Name = Callable[[Database, dict[str, Ints], Mapping[str, list[Any]]], list[str]]
+def take_rows(numbers: Numbers, texts: Texts, kept: Bools) -> tuple[Numbers, Texts]:
+    """Select rows."""
+    rows = kept.tolist()
+    taken = {name: column[kept] for name, column in numbers.items()}
+    return taken, {name: list(compress(column, rows)) for name, column in texts.items()}
+
+
+def _as_recorded(_: Numbers) -> None:
+    """Leave rows as they are."""
+
+
+Name = Callable[[Database, Numbers, Texts], list[str]]
 """Returns the names of rows from their numbers and texts; what else a name says becomes more numbers."""
 
 
@@ -81,6 +95,7 @@ class Source:
         where: which rows count.
         rows: a query that makes rows of the table's, by default these themselves; its columns are those asked for.
         needs: the tables and columns without which there is nothing to read.
+        shape: what is made of the numbers of rows that follow each other.
     """
 
     table: str
@@ -92,31 +107,73 @@ class Source:
     where: str = ""
     rows: str = ""
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    shape: Callable[[Numbers], None] = _as_recorded
 
-    def batches(self, database: Database, *, detailed: bool) -> Iterator[Batch]:
-        """Yield the table's rows, if it is there, in the order in which they are stored.
+    def chunks(
+        self, database: Database, threads: Callable[[], Iterable[int]], *, detailed: bool
+    ) -> Iterator[tuple[Numbers, Texts]]:
+        """Yield the numbers and texts of the table's rows, if it is there, in the order in which they are stored.
+
+        Args:
+            database: the export.
+            threads: returns those whose calls of the system, states and samples are read.
+            detailed: whether what only arguments need is read, too.
 
         Raises:
             TraceError: the file is damaged.
         """
-        columns = {**self.columns, **(self.details if detailed else {})}
-        if not all(database.has(table, *needed) for table, needed in {self.table: ("start",), **self.needs}.items()):
+        if not self._is_in(database):
             return
-        known = {"start", "end", *columns.values()} if self.rows else database.tables[self.table]
+        known = self._known(database)
+        columns = {**self.columns, **(self.details if detailed else {})}
         numbers = {name: integer_column(known, of, -1) for name, of in columns.items()}
         numbers |= {side: integer_column(known, side, NO_TIME) for side in ("start", "end")}
-        texts = {name: of for name, of in self.texts.items() if _columns_of(of) <= known}
-        where = f"WHERE {self.where}" if self.where and _columns_of(self.where) <= known else ""
+        texts = {name: of for name, of in self.texts.items() if _columns_of(of) <= set(known)}
         listed = ", ".join([*numbers.values(), *texts.values()])
-        # An index would give the rows another order.
-        of = f"({self.rows})" if self.rows else f'"{self.table}" NOT INDEXED'
-        for rows in database.chunks(f"SELECT {listed} FROM {of} {where}"):  # noqa: S608
+        for rows in database.chunks(f"SELECT {listed} FROM {self._rows(known, threads)}"):  # noqa: S608
             found = list(zip(*rows, strict=True))
             arrays = {name: np.array(found[at], np.int64) for at, name in enumerate(numbers)}
-            lists = {name: list(found[len(numbers) + at]) for at, name in enumerate(texts)}
             for side in ("start", "end"):
                 arrays[side] = np.where(np.abs(arrays[side]) > LATEST, NO_TIME, arrays[side])
-            yield Batch(self, arrays, self.name(database, arrays, lists), lists)
+            self.shape(arrays)
+            yield arrays, {name: list(found[len(numbers) + at]) for at, name in enumerate(texts)}
+
+    def count(self, database: Database, threads: Callable[[], Iterable[int]]) -> dict[int, int]:
+        """Return how many rows each process has; -1 stands for those that name none.
+
+        Raises:
+            TraceError: the file is damaged.
+        """
+        if not self._is_in(database):
+            return {}
+        known = self._known(database)
+        process = integer_column(known, self.columns["thread" if "thread" in self.columns else "process"], -1)
+        query = f"SELECT {process} >> {THREAD_BITS}, COUNT(*) FROM {self._rows(known, threads)} GROUP BY 1"  # noqa: S608
+        return dict(database.rows(query))
+
+    def _is_in(self, database: Database) -> bool:
+        return all(database.has(table, *needed) for table, needed in {self.table: ("start",), **self.needs}.items())
+
+    def _known(self, database: Database) -> Collection[str]:
+        """Return the columns that rows may have."""
+        columns = {**self.columns, **self.details}
+        return {"start", "end", *columns.values()} if self.rows else database.tables[self.table]
+
+    def _rows(self, known: Collection[str], threads: Callable[[], Iterable[int]]) -> str:
+        """Return where the rows come from, as SQL."""
+        where = f"WHERE {self.where}" if self.where and _columns_of(self.where) <= set(known) else ""
+        # An index would give the rows another order.
+        of = f"({self.rows})" if self.rows else f'"{self.table}" NOT INDEXED'
+        found = f"{of} {where}"
+        return found.replace(THREADS, ", ".join(map(str, threads()))) if THREADS in found else found
+
+    def batch(self, database: Database, numbers: Numbers, texts: Texts) -> Batch:
+        """Name rows.
+
+        Raises:
+            TraceError: the file is damaged.
+        """
+        return Batch(self, numbers, self.name(database, numbers, texts), texts)
 
 
 def _columns_of(expression: str) -> set[str]:
@@ -139,11 +196,11 @@ def call_name(text: str) -> str:
     return VERSION.sub("", text)
 
 
-def _by_id(of: Callable[[str], str] = str) -> Name:
-    def names(database: Database, numbers: dict[str, Ints], _: Mapping[str, list[Any]]) -> list[str]:
+def _by_id(of: Callable[[str], str] = str, unnamed: str = "") -> Name:
+    def names(database: Database, numbers: Numbers, _: Texts) -> list[str]:
         ids = numbers["name"].tolist()
         texts = database.texts(ids)
-        known = {at: of(texts.get(at, "")) for at in set(ids)}
+        known = {at: of(texts.get(at) or unnamed) for at in set(ids)}
         return [known[at] for at in ids]
 
     return names
@@ -153,7 +210,7 @@ def _fixed(text: str) -> Name:
     return lambda _, numbers, __: [text] * len(numbers["start"])
 
 
-def _graph_names(_: Database, numbers: dict[str, Ints], __: Mapping[str, list[Any]]) -> list[str]:
+def _graph_names(_: Database, numbers: Numbers, __: Texts) -> list[str]:
     return [f"CUDA graph {number}" if number >= 0 else "CUDA graph" for number in numbers["graph"].tolist()]
 
 
@@ -170,13 +227,13 @@ def _copy_name(way: int, source: int, target: int) -> str:
     return f"Memcpy {WAY.get(way, 'Unknown')} ({MEMORY.get(source, 'Unknown')} -> {MEMORY.get(target, 'Unknown')})"
 
 
-def _copy_names(_: Database, numbers: dict[str, Ints], __: Mapping[str, list[Any]]) -> list[str]:
+def _copy_names(_: Database, numbers: Numbers, __: Texts) -> list[str]:
     keys = list(zip(*(numbers[key].tolist() for key in ("way", "source", "target")), strict=True))
     known = {key: _copy_name(*key) for key in set(keys)}
     return [known[key] for key in keys]
 
 
-def _set_names(_: Database, numbers: dict[str, Ints], __: Mapping[str, list[Any]]) -> list[str]:
+def _set_names(_: Database, numbers: Numbers, __: Texts) -> list[str]:
     return [f"Memset ({MEMORY.get(kind, 'Unknown')})" for kind in numbers["memory"].tolist()]
 
 
@@ -210,7 +267,7 @@ NOT_RUNNING = "not running"
 THREAD_STATE = {2: "waiting", 3: "waiting for a device", 4: "stopped", 7: "waiting"}
 
 
-def _state_names(_: Database, numbers: dict[str, Ints], __: Mapping[str, list[Any]]) -> list[str]:
+def _state_names(_: Database, numbers: Numbers, __: Texts) -> list[str]:
     """Say why a thread did not run."""
     known = {at: f"{NOT_RUNNING} ({THREAD_STATE.get(at, 'another thread had the core')})" for at in range(-1, 16)}
     return [known.get(state, NOT_RUNNING) for state in numbers["state"].tolist()]
@@ -220,21 +277,25 @@ LONGEST_SAMPLE = 2
 """A sample stands for the time up to the next one of its thread, at most this many times the usual one."""
 
 
-def _sample_names(database: Database, numbers: dict[str, Ints], _: Mapping[str, list[Any]]) -> list[str]:
-    """Name samples by their innermost function, and end each where the next one of its thread begins."""
+def _end_samples(numbers: Numbers) -> None:
+    """End each sample where the next one of its thread begins."""
     followed = (numbers["end"] != NO_TIME) & (numbers["start"] != NO_TIME)
     length = numbers["end"] - numbers["start"]
     usual = int(np.median(length[followed])) if followed.any() else 0
     longest = numbers["start"] + LONGEST_SAMPLE * usual
     numbers["end"] = np.where(followed, np.minimum(numbers["end"], longest), numbers["start"] + usual)
     numbers["end"][numbers["start"] == NO_TIME] = NO_TIME
+
+
+def _sample_names(database: Database, numbers: Numbers, _: Texts) -> list[str]:
+    """Name samples by their innermost function."""
     ids = list(zip(numbers["name"].tolist(), numbers["module"].tolist(), strict=True))
     texts = database.texts(number for pair in set(ids) for number in pair)
     known = {pair: f"{texts.get(pair[0], 'unknown')} ({texts.get(pair[1], 'unknown')})" for pair in set(ids)}
     return [known[pair] for pair in ids]
 
 
-def _range_names(database: Database, numbers: dict[str, Ints], texts: Mapping[str, list[Any]]) -> list[str]:
+def _range_names(database: Database, numbers: Numbers, texts: Texts) -> list[str]:
     """Return the texts of ranges without what PyTorch appends; that becomes numbers."""
     ids = numbers["name"].tolist()
     registered = database.texts(ids)
@@ -290,13 +351,20 @@ KERNELS, GRAPHS, COPIES, SETS = CUPTI + "KERNEL", CUPTI + "GRAPH_TRACE", CUPTI +
 CALLS, SYNCS, RANGES, EVENTS = CUPTI + "RUNTIME", CUPTI + "SYNCHRONIZATION", "NVTX_EVENTS", CUPTI + "CUDA_EVENT"
 CALLCHAINS = "SAMPLING_CALLCHAINS"
 NEXT = 'LEAD(start) OVER (PARTITION BY globalTid ORDER BY start) AS "end"'
-NOT_SCHEDULED = f'SELECT * FROM (SELECT *, {NEXT} FROM SCHED_EVENTS) WHERE isSchedIn = 0 AND "end" > start'  # noqa: S608
-SAMPLES = f"SELECT *, {NEXT} FROM COMPOSITE_EVENTS JOIN {CALLCHAINS} USING (id) WHERE stackDepth = 0"  # noqa: S608
+SCHEDULED = f"SELECT globalTid, start, isSchedIn, threadState, {NEXT} FROM SCHED_EVENTS WHERE {OF_THREADS}"  # noqa: S608
+NOT_SCHEDULED = f'SELECT * FROM ({SCHEDULED}) WHERE isSchedIn = 0 AND "end" > start'  # noqa: S608
+SAMPLES = (
+    f"SELECT globalTid, start, symbol, module, {NEXT} FROM COMPOSITE_EVENTS JOIN {CALLCHAINS} USING (id) "  # noqa: S608
+    f"WHERE stackDepth = 0 AND {OF_THREADS}"
+)
+UNNAMED = {KERNELS: "unnamed kernel", CALLS: "unnamed CUDA call"}
+"""What rows are called whose names are not in the file: when they ran is known, and what launched them."""
 GPU_TABLES = (KERNELS, GRAPHS, COPIES, SETS)
 
 SOURCES: tuple[Source, ...] = (
     Source(
-        KERNELS, "kernel", _by_id(), {**ON_STREAM, "name": "demangledName|shortName|mangledName"},
+        KERNELS, "kernel", _by_id(unnamed=UNNAMED[KERNELS]),
+        {**ON_STREAM, "name": "demangledName|shortName|mangledName"},
         {**OF_GRAPH, **{key: key for key in ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")},
          "registers per thread": "registersPerThread", "shared memory": "staticSharedMemory",
          "dynamic shared memory": "dynamicSharedMemory"},
@@ -308,7 +376,7 @@ SOURCES: tuple[Source, ...] = (
     ),
     Source(SETS, "gpu_memset", _set_names, {**ON_STREAM, "memory": "memKind", "bytes": "bytes"}, OF_GRAPH),
     Source(
-        CALLS, "cuda_runtime", _by_id(call_name), {**ON_THREAD, "correlation": "correlationId"},
+        CALLS, "cuda_runtime", _by_id(call_name, UNNAMED[CALLS]), {**ON_THREAD, "correlation": "correlationId"},
         {"result": "returnValue"},
     ),
     Source(
@@ -322,7 +390,7 @@ SOURCES: tuple[Source, ...] = (
         where=f'"eventType" IN ({RANGE_TYPES})',
     ),
     *(Source(table, "user_annotation", _by_id(), ON_THREAD) for table in LIBRARY_TABLES),
-    Source("OSRT_API", "os_call", _by_id(), ON_THREAD),
+    Source("OSRT_API", "os_call", _by_id(), ON_THREAD, where=OF_THREADS),
     Source(
         "SCHED_EVENTS", "os_call", _state_names, {"thread": "globalTid", "state": "threadState"},
         rows=NOT_SCHEDULED,
@@ -333,6 +401,7 @@ SOURCES: tuple[Source, ...] = (
         {"thread": "globalTid", "name": "symbol", "module": "module"},
         rows=SAMPLES,
         needs={"COMPOSITE_EVENTS": ("id", "start", "globalTid"), CALLCHAINS: ("id", "symbol", "module", "stackDepth")},
+        shape=_end_samples,
     ),
     Source("PROFILER_OVERHEAD", "overhead", _by_id(), ON_THREAD),
     Source(CUPTI + "OVERHEAD", "overhead", _by_id(), ON_THREAD),

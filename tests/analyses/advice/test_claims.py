@@ -103,7 +103,7 @@ def test_no_claim_about_a_sample_exceeds_its_bound(name: str) -> None:
     assert hold_claims(hg.read_job(path) if path.is_dir() else hg.build_graph(hg.read_trace(path)))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_no_claim_about_a_simulated_program_exceeds_its_bound(program: tuple[Family, int]) -> None:
     family, seed = program

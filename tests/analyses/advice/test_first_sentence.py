@@ -85,6 +85,7 @@ SAID: dict[str, tuple[Callable[[], TraceBuilder], str | None, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", SAID)
 def test_what_the_rows_do_not_show_is_said_first_and_no_gain_is_claimed(case: str, tmp_path: Path) -> None:
     trace, missing, said = SAID[case]
@@ -221,6 +222,7 @@ def pausing(outer: str, *, step: bool = False) -> TraceBuilder:
     return trace
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("outer", "step", "said"),
     [
@@ -286,6 +288,7 @@ def one_after_the_other(host_us: float, kernel_us: float) -> TraceBuilder:
     return trace
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("host_us", "kernel_us", "said"),
     [

@@ -49,6 +49,7 @@ PROGRAMS: dict[str, tuple[Callable[[], TraceBuilder], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_cause_is_the_one_without_which_the_window_would_be_shortest(program: str, tmp_path: Path) -> None:
     trace, cause = PROGRAMS[program]

@@ -36,6 +36,7 @@ def test_before_ranks_have_met_nobody_is_known_to_be_late(tmp_path: Path) -> Non
     assert "held_up_by_rank" not in findings(hg.critical_path(hg.read_job(late_ranks(tmp_path, 10, 30, 55))))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("arrivals", [(33, 35), (35, 35), (35, 34.5, 34)])
 def test_ranks_that_are_alike_hold_up_nobody(tmp_path: Path, arrivals: tuple[float, ...]) -> None:
     found = findings(hg.critical_path(hg.read_job(late_ranks(tmp_path, *arrivals, met=True))))

@@ -21,6 +21,7 @@ A100 = {"deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-40GB"}]}
 HALF = "c10::Half"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(3), *map(deep, range(3, 40))])
 def test_advice_and_savings_are_those_of_a_second_run(seed: int) -> None:
     found = proved(seed)
@@ -110,6 +111,7 @@ def test_rows_that_an_index_names_are_not_called_slow(tmp_path: Path) -> None:
     assert "far_from_limit" not in advised(trace.graph(tmp_path))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(3), *map(deep, range(3, 40))])
 def test_what_fusing_saves_is_between_promise_and_bound(seed: int) -> None:
     found = fusion_accuracy.proved(seed)

@@ -310,7 +310,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
 OF_A_STEP = {"driver_allocations", "idle_between_steps"}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("rule", CASES)
 def test_a_rule_speaks_where_it_must_and_is_silent_where_it_must(rule: str, tmp_path: Path) -> None:
     speaks, silent_there = CASES[rule]
@@ -486,6 +486,7 @@ SENTENCES: dict[str, tuple[Callable[[], TraceBuilder], hg.Window, str]] = {
 """A trace, a window, and how the sentence to forward begins."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", SENTENCES)
 def test_the_sentence_to_forward_is_plain_and_fits_a_line(case: str, tmp_path: Path) -> None:
     trace, window, begins = SENTENCES[case]
@@ -547,6 +548,7 @@ def test_a_collection_that_the_program_asks_for_is_told_from_others(frame: str, 
     assert findings(collecting(frame), tmp_path)["garbage_collection"].action.startswith(action)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("call", "action", "said"),
     [
@@ -612,7 +614,7 @@ def test_a_program_that_follows_advice_saves_what_is_promised(rule: str) -> None
     assert counts["kept"] == counts["fired"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", [7043, 7143, 7146, 8062, 8330, 10018, 10020, 10046])
 @pytest.mark.parametrize("of_steps", [False, True])
 def test_no_run_that_follows_advice_saves_more_than_its_bound(seed: int, of_steps: bool) -> None:

@@ -246,6 +246,7 @@ def loading_beside_allocations(allocation_ns: int, kernel_ns: int) -> Program:
     return Program((ThreadProgram((*steps, SyncDevice())), ThreadProgram(pins, "pin_memory")))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("allocation_ns", "kernel_ns", "confidence"),
     [(30_000, 10_000, "low"), (1_000, 10_000, "high"), (10_000, 10_000, "high"), (10_000, 60_000, "high")],

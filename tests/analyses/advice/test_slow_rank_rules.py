@@ -67,7 +67,7 @@ def test_a_machine_on_which_all_takes_longer_is_slow(tmp_path: Path, write: obje
     assert found.confidence == "medium"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("write", [hosts, gpus])
 @pytest.mark.parametrize(
     "lengths",

@@ -14,6 +14,7 @@ def trace(tmp_path: Path) -> Path:
     return two_steps().write(tmp_path / "trace.json")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", ["info", "critical-path", "temporal-breakdown"])
 def test_text_in_a_file_is_that_of_a_pipe(
     command: str, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -142,6 +142,7 @@ def test_without_an_input_one_line_shows_an_example(capsys: pytest.CaptureFixtur
     assert len(err.splitlines()) == 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -297,7 +298,7 @@ def test_default_window_is_the_only_step_that_launched_gpu_work(
     }  # fmt: skip
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("arguments", "start", "end", "classes"),
     [
@@ -448,6 +449,7 @@ def test_graph_writes_parquet_and_json_together(
 # -- outputs ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_json_to_a_file_equals_json_to_stdout(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, trace_file: Path, command: str
@@ -469,6 +471,7 @@ def test_an_earlier_output_is_replaced_and_keeps_its_mode(
     assert target.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_same_bytes_give_the_same_bytes(capsys: pytest.CaptureFixture[str], trace_file: Path, command: str) -> None:
     first, second = (run_command(capsys, command, trace_file, "--json", "-") for _ in range(2))

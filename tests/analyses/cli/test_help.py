@@ -69,7 +69,7 @@ def test_every_command_has_its_help_and_a_group() -> None:
     assert [name for name, command in BY_NAME.items() if not command.more.endswith(".")] == []
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", [deep(name) if name in OF_SECONDS else name for name in BY_NAME])
 def test_every_example_of_a_command_runs(name: str, standing_there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record_elsewhere(name, standing_there)
@@ -105,6 +105,7 @@ def test_the_help_of_a_command_lists_no_other_command(capsys: pytest.CaptureFixt
     assert not [group for group in GROUPS if f"\n{group}:" in out]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("columns", [60, 80, 140])
 def test_the_help_of_the_program_lists_commands_by_group_in_the_width_that_there_is(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

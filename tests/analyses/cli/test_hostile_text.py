@@ -72,7 +72,7 @@ def test_joiners_that_join_nothing_are_seen(text: str) -> None:
     assert len(sanitize(text)) == len(text)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("words", SOME, ids=" ".join)
 def test_no_command_lets_a_text_through(
     words: tuple[str, ...], hostile: Material, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -83,6 +83,7 @@ def test_no_command_lets_a_text_through(
     assert faults_on_terminal(ask_in_process(line, on_terminal=True)) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("words", SOME, ids=" ".join)
 def test_no_error_lets_a_text_through(words: tuple[str, ...], sound: Material) -> None:
     missing = Path(f"none{TEXTS['escape']}{TEXTS['lines']}{TEXTS['byte']}")

@@ -58,6 +58,7 @@ def test_the_graph_of_a_job_as_parquet(capsys: pytest.CaptureFixture[str], folde
     assert hg.critical_path(loaded).by_rank_ns == hg.critical_path(hg.read_job(folder)).by_rank_ns
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("what", "title"),
     [

@@ -80,7 +80,7 @@ def with_target(command: WritingCommand, output: Output, target: str) -> list[st
     return command.arguments(outputs)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @by_name
 def test_no_input_is_overwritten(capsys: pytest.CaptureFixture[str], here: Path, command: WritingCommand) -> None:
     named = [name for number, path in enumerate(files_read(command)) for name in other_names(path, number)]
@@ -173,7 +173,7 @@ def test_nothing_is_said_of_what_goes_nowhere(capsys: pytest.CaptureFixture[str]
 # -- names that are none ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("words", "action"),
     [

@@ -33,6 +33,7 @@ def rows(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict[st
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("extent", ["--cpu-window", "--gpu-window"])
 def test_per_step_takes_the_extent_that_a_step_takes(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, extent: str
@@ -57,6 +58,7 @@ def test_what_goes_with_an_annotation_is_refused_without_one(
     assert (status, err) == (2, "hta-graph: --regex and --instance need --annotation NAME\n")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("command", "option"),
     [
@@ -76,6 +78,7 @@ def test_a_threshold_is_a_number(
     assert value in err
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name", [item.name for item in CATALOGUE if item.name not in ("idle-time", "kernel-sequences")]
 )

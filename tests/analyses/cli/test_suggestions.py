@@ -11,6 +11,7 @@ from analyses.cli.main import main
 from tests.support.command_line import one_error, two_steps
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -24,6 +24,7 @@ def with_operators(folder: Path, name: str, operators: dict[str, int]) -> Scope:
     return whole(0, trace.graph(folder / name))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("test", "share"),
     [

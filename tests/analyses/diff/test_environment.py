@@ -42,6 +42,7 @@ def differences(tmp_path: Path, test: dict[str, Any], control: dict[str, Any] | 
     return list(environment(*sides).itertuples(index=False, name=None))
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("test", "row"),
     [

@@ -115,6 +115,7 @@ def program(folder: Path, work: list[tuple[str, str]]) -> hg.DependencyGraph:
     return trace.graph(folder)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("after", "told"),
     [
@@ -168,6 +169,7 @@ def test_deep_nesting_takes_no_stack(tmp_path: Path) -> None:
     assert len(paths.names(int(paths.around(scope.graph, scope.work.call)[0]))) == 3_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(12), *map(deep, range(12, 50))])
 def test_the_alignment_is_a_common_subsequence(seed: int) -> None:
     rng = np.random.default_rng(seed)

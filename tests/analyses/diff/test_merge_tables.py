@@ -25,6 +25,7 @@ def rows_of_side(whole: Floats) -> SideRows:
     return SideRows(whole.shape[1], pd.DataFrame({"window": stretch, "name": name, "ns": whole[name, stretch]}))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("at_once", [1, 50, 1 << 22])
 @pytest.mark.parametrize("counts", [(1, 1), (2, 3), (3, 4), (7, 6), (20, 21)])
 def test_medians_and_noise_are_those_of_whole_tables(

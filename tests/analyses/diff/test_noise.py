@@ -34,6 +34,7 @@ def with_hiccups(rng: np.random.Generator, size: tuple[int, int]) -> Floats:
     return rng.standard_normal(size) + 10 * (rng.random(size) < 0.1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("draw", [normal, skewed, with_hiccups])
 @pytest.mark.parametrize("steps", [(3, 3), (4, 4), (5, 8), (3, 12), (12, 12), (30, 30)])
 def test_equal_programs_leave_the_band_in_two_percent_of_cases_at_most(draw: Draw, steps: tuple[int, int]) -> None:

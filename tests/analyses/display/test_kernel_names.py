@@ -93,7 +93,7 @@ def test_the_middle_is_cut_and_the_size_kept() -> None:
     assert shorten_distinct(["a" * 30 + "b" * 30, "a" * 31 + "b" * 30], 12) == ["aaaaa…bbb #1", "aaaaa…bbb #2"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "name",
     [

@@ -99,7 +99,7 @@ def run(arguments: Sequence[object]) -> None:
         main([str(one) for one in arguments])
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("command", OF_A_RANK, ids=" ".join)
 def test_answers_about_a_rank_fit(command: list[str], printed: list[list[Line]]) -> None:
     run([command[0], ONE_RANK, *command[1:]])
@@ -132,7 +132,7 @@ def files_of(name: str) -> Iterator[Path]:
     yield from sorted((SHARED / "traces" / name).glob("*rank*.json.gz"))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("trace", ["sam_eager_a100", "owlv2_pystack_h100", "cupti_counters", "sync_alexnet_a100"])
 def test_answers_about_real_ranks_fit(trace: str, printed: list[list[Line]]) -> None:

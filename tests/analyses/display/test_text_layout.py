@@ -26,6 +26,7 @@ def lines(frame: pd.DataFrame, room: int | None, limit: int = 9) -> list[str]:
     return text_of(table_lines("answer", frame, limit), room).splitlines()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("columns", [60, 80, 100, 120])
 def test_a_wide_table_is_one_block_that_fits_and_names_what_it_leaves_out(columns: int) -> None:
     found = lines(WIDE, columns)

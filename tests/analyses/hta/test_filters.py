@@ -158,6 +158,7 @@ def asked(key: str) -> Callable[[pd.DataFrame, pd.DataFrame, SymbolTable], pd.Da
     return lambda _, bare, symbols: getattr(filters, name)(*arguments)(bare, symbols)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("name", "rounding"),

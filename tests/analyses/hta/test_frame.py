@@ -94,6 +94,7 @@ def test_short_names_have_no_arguments() -> None:
     assert name_without_arguments("void foo::bar<int, baz<4> >(int*, qux(*)(int))") == "foo::bar"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", WHOLE_MICROSECONDS + NANOSECONDS)
 def test_the_rows_of_hta_are_kept(name: str) -> None:

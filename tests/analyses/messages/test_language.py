@@ -36,6 +36,7 @@ def test_no_text_uses_a_banned_turn_of_phrase(room: str) -> None:
     assert findings(files_below([room])) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("words", parsers_by_command(), ids=" ".join)
 def test_no_help_uses_one(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
@@ -44,7 +45,7 @@ def test_no_help_uses_one(words: tuple[str, ...], capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("command", PRINTING, ids=lambda line: re.sub(r" \S+/", " ", line))
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 def test_no_output_uses_one(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(command.split()) in (0, 1)
     printed = capsys.readouterr()

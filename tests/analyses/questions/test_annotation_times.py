@@ -179,6 +179,7 @@ def as_hta(frame: pd.DataFrame, result: dict[str, Any]) -> tuple[Any, Any]:
     return [[row[0], row[-1], *row[1:-1]] for row in ours], [[row[0], row[-1], *row[1:-1]] for row in hta]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", WHOLE_MICROSECONDS)
 def test_hta_is_met_on_traces_in_microseconds(name: str) -> None:
@@ -213,6 +214,7 @@ def test_rounding_makes_hta_too_short_and_nothing_else_differs_in_names(name: st
     assert all(own[2] >= theirs[2] for own, theirs in zip(ours, hta, strict=True))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", TRACES)
 def test_gpu_rows_have_hta_columns_and_annotations(name: str) -> None:
@@ -280,6 +282,7 @@ def test_names_that_differ_only_in_numbers_are_one_row(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "names",
     [

@@ -78,6 +78,7 @@ def test_hosts_add_up_their_ranks(tmp_path: Path) -> None:
     assert hosts["wait_ns"].sum() == hosts["wait_caused_ns"].sum() == found.wait.sum() > 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("hosts", [["a", "a", "a", "a"], ["a", "a", "b", None], [None] * 4])
 def test_one_host_or_one_that_is_not_told_makes_no_table(tmp_path: Path, hosts: list[str | None]) -> None:
     answer = stragglers_module.answer(four_ranks(tmp_path, hosts))

@@ -287,6 +287,7 @@ def check_tiling(explainer: GapExplainer, gaps: Gaps) -> None:
     assert np.array_equal(found.end[last], gaps.end[found.gap[last]])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(3), *map(deep, range(3, 8))])
 def test_a_gap_is_explained_by_the_edges_of_the_critical_path_through_it(seed: int, tmp_path: Path) -> None:
     check_against_paths(simulated(seed, tmp_path), most=12)

@@ -249,6 +249,7 @@ def test_computation_is_not_taken_for_communication(name: str) -> None:
     assert not COMMUNICATION_KERNEL.search(name)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(5), *map(deep, range(5, 15))])
 def test_types_partition_the_busy_time_of_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"

@@ -198,6 +198,7 @@ def test_the_command_prints_and_marks(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "one window of one rank" in capsys.readouterr().err
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 10))])
 def test_all_launches_of_a_thread_that_one_row_encloses_are_its_own(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"

@@ -151,6 +151,7 @@ def assert_delays_add_up(scopes: list[Scope]) -> None:
     assert (summary[PARTS].sum(axis=1) == summary["launch_delay_ns"]).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 12))])
 def test_delays_add_up_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"

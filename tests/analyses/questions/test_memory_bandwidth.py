@@ -86,6 +86,7 @@ def test_a_window_cuts_the_series(tmp_path: Path) -> None:
     assert memory_bandwidth([scope])["bytes"].tolist() == [2_000]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("value", ["lots", -3.0, None, [1], True, {"a": 1}, 10**400, float("nan")])
 def test_arguments_that_are_no_numbers_count_as_absent(value: object, tmp_path: Path) -> None:
     trace = TraceBuilder()

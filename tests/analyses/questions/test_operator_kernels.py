@@ -117,6 +117,7 @@ def test_hta_shape_and_order(tmp_path: Path) -> None:
         hta_aten_op_kernels_and_delay(scopes, ["count"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 10))])
 def test_every_kernel_under_an_operator_counts_once_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
@@ -124,6 +125,7 @@ def test_every_kernel_under_an_operator_counts_once_on_simulated_programs(seed: 
     assert_kernels_count_once(hg.build_graph(hg.read_trace(path)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", VARIED)
 def test_every_kernel_under_an_operator_counts_once_on_real_traces(name: str) -> None:

@@ -226,6 +226,7 @@ def test_the_same_stream_number_on_two_devices_is_two_streams(tmp_path: Path) ->
     assert summary[("queue_length", "max")].tolist() == [1.0, 1.0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 12))])
 def test_every_launch_enters_and_leaves_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"

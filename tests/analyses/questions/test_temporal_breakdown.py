@@ -50,6 +50,7 @@ def test_a_title_says_that_the_whole_trace_is_that_of_the_gpu(tmp_path: Path) ->
     assert window.title_of("temporal_breakdown") == "temporal breakdown"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(5), *map(deep, range(5, 20))])
 def test_the_parts_sum_to_the_window_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"

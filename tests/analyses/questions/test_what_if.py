@@ -354,7 +354,7 @@ def test_the_scenarios_are_listed_without_a_trace(capsys: pytest.CaptureFixture[
 # -- named changes on fitting traces -----------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("scenario", "saves"),
     [
@@ -437,7 +437,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("arguments", "status", "words"), REFUSED, ids=lambda item: str(item)[:40])
 def test_what_cannot_be_answered_is_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], status: int, words: str

@@ -55,6 +55,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     assert main(["report", str(SAMPLES / "four_ranks"), "-o", str(folder / "ranks.html")]) == 0
     assert main(["report", str(SAMPLES / "sample_trace.json.gz"), "-o", str(folder / "steps.html")]) == 0
+    assert main(["report", str(SAMPLES / "serving.json.gz"), "-o", str(folder / "serving.html")]) == 0
     many = generated_job(folder / "job", ranks=40, collectives=4, rows=60)
     assert main(["report", str(many), "-o", str(folder / "many.html")]) == 0
     graph = hg.build_graph(hg.read_trace(SAMPLES / "sample_trace.json.gz"))
@@ -76,7 +77,7 @@ def opened(browser: Any, page: Path, *, fragment: str = "", **options: Any) -> t
     return tab, faults
 
 
-@pytest.mark.parametrize("name", ["ranks", "many", "steps", "timeline"])
+@pytest.mark.parametrize("name", ["ranks", "many", "steps", "serving", "timeline"])
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_opens(pages: Path, browser: Any, name: str, scheme: str, width: int) -> None:
@@ -228,7 +229,7 @@ def test_full_names_are_found_where_short_ones_are_shown(pages: Path, browser: A
     tab.context.close()
 
 
-@pytest.mark.parametrize("name", ["ranks", "many", "steps", "timeline"])
+@pytest.mark.parametrize("name", ["ranks", "many", "steps", "serving", "timeline"])
 def test_on_a_phone_nothing_overlaps_or_leaves_the_screen(pages: Path, browser: Any, name: str) -> None:
     tab, _ = opened(browser, pages / f"{name}.html", viewport={"width": 400, "height": 900})
     assert tab.evaluate("document.documentElement.scrollWidth") <= 400
@@ -242,7 +243,7 @@ def test_on_a_phone_nothing_overlaps_or_leaves_the_screen(pages: Path, browser: 
         return box.width && (box.left < 0 || box.right > 401);
     }).length"""
     assert tab.evaluate(cut) == 0
-    assert bool(tab.locator(".curve-legend li:visible").count()) == (name in ("ranks", "steps"))
+    assert bool(tab.locator(".curve-legend li:visible").count()) == (name in ("ranks", "steps", "serving"))
     overlapping = tab.evaluate("""() => {
         const lines = [...document.querySelectorAll('h1, h2, h3, p, nav a, .figures dd, .figures dt, .legend li')]
             .filter((one) => one.offsetParent && !one.closest('.scroll, details:not([open]) > :not(summary)'))

@@ -161,6 +161,7 @@ def test_a_real_job_shows_the_rank_of_its_path(tmp_path: Path) -> None:
     assert len(text.encode()) < 1_000_000
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["traces/cpu_only_gloo", "gloo/ddp_2r_base_1"])
 def test_no_gpu_communicates_where_there_is_none(name: str, tmp_path: Path) -> None:

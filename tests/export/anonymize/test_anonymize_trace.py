@@ -44,7 +44,7 @@ def check_same(path: Path, folder: Path, **options: object) -> None:
     assert list(differences(one, other)) == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_a_bundled_trace_keeps_its_graph(path: Path, tmp_path: Path) -> None:
     check_same(path, tmp_path)
@@ -72,7 +72,7 @@ def test_an_array_of_the_profiler_before_kineto_keeps_its_graph(number: int, tmp
     assert len(hg.build_graph(hg.read_trace(tmp_path / "stripped.json")).edges_of(hg.EdgeKind.LAUNCH)) == 12
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("number", [*range(10), 170, 635, *(deep(at) for at in range(10, 60))])
 def test_a_damaged_trace_that_is_read_keeps_its_graph(number: int, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
@@ -84,6 +84,7 @@ def test_a_damaged_trace_that_is_read_keeps_its_graph(number: int, tmp_path: Pat
     check_same(path, tmp_path)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "path",

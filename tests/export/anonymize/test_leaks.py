@@ -114,7 +114,7 @@ def test_the_rich_trace_is_one(tmp_path: Path) -> None:
     assert "allreduce" in text
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_a_secret_in_every_text_at_once_is_found_nowhere(form: Any) -> None:
     document = DOCUMENT

@@ -56,6 +56,7 @@ OWN = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("kind", "name"), PUBLIC)
 def test_names_of_public_libraries_are_public(kind: EventKind, name: str) -> None:
     assert is_public(kind, name)

@@ -174,6 +174,7 @@ def check_arrows(path: CriticalPath, old: Rows, added: Rows, own: tuple[Any, Any
 # -- the original file ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "tail", [', "traceName": "]}"}', ', "otherData": {"traceEvents": [1, [2]]}, "z": []}', "}  \n"]
 )

@@ -243,6 +243,7 @@ ODD = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ODD)
 def test_any_name_is_only_text(tmp_path: Path, name: str) -> None:
     built = TraceBuilder()

@@ -409,6 +409,7 @@ def test_the_text_is_written_without_any_program(tmp_path: Path, monkeypatch: py
     assert (tmp_path / f"a{suffix}").read_text() == TINY.source
 
 
+@pytest.mark.sampled(3)
 @needs_dot
 @pytest.mark.parametrize(("suffix", "head"), [(".svg", b"<?xml"), (".png", b"\x89PNG"), (".SVG", b"<?xml")])
 def test_pictures_are_rendered(tmp_path: Path, suffix: str, head: bytes) -> None:

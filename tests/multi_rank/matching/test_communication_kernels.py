@@ -41,6 +41,7 @@ def members_of(trace: TraceBuilder, tmp_path: Path) -> RankCommunications:
     return read_communications(trace.graph(tmp_path))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("said", "call", "inputs", "annotation", "needed"),
     [
@@ -63,6 +64,7 @@ def test_the_other_rank_of_a_message(
     assert (found.needed.tolist(), found.is_message, found.name) == ([needed], [True], [said["Collective name"]])
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("rank", "name", "root", "needed"),
     [

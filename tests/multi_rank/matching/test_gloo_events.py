@@ -46,6 +46,7 @@ def test_a_rank_arrives_with_its_call_or_after_what_that_does_first(tmp_path: Pa
     assert found.arguments["In msg nelems"] == [8] * 3
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("lost", [None, 0, 2, 5])
 def test_a_lost_row_shifts_no_calls(tmp_path: Path, lost: int | None) -> None:
     trace = GlooRank(0, [0, 1])

@@ -206,6 +206,7 @@ def simulated_score(seed: int, recording: str) -> tuple[Score, int]:
     return score_of(job, clocks_agree=recording == "one clock"), job.found.of_open_group
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("recording", ["one clock", "two hosts", "clocks"])
 def test_no_collective_is_invented_whatever_groups_there_are(recording: str) -> None:
     scores = [simulated_score(seed, recording) for seed in range(cases(4))]

@@ -38,6 +38,7 @@ def rows_of(table: Arrivals | IncomingTimes) -> list[tuple[int, ...]]:
 # -- where ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arrivals", "order"), [((10, 20, 35), [2, 1, 0]), ((35, 10, 20), [0, 2, 1]), ((20, 35, 20), [1, 2, 0])]
 )

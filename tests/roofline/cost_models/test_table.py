@@ -9,7 +9,7 @@ from tests.roofline.hand_counted_cases import CASES, NEVER_TOLD
 from tests.roofline.recorded_inputs import Case
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.call.name)
 def test_a_call_demands_what_was_counted_by_hand(case: Case) -> None:
     found = demand_of(case.call)

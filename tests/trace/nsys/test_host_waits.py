@@ -58,6 +58,21 @@ def test_a_thread_that_did_not_run_worked_on_nothing(tmp_path: Path) -> None:
     assert found["cpu_gap"] == {"not running (waiting)": 600, "": 100}
 
 
+def test_what_threads_without_cuda_calls_and_ranges_do_is_not_read(tmp_path: Path) -> None:
+    """Such threads are on no path, and there may be hundreds of them."""
+    made = program()
+    for tid in (None, 7_777):
+        made.os_call("sem_wait", 600 * US, 900 * US, tid=tid)
+        made.sample(700 * US, "json_loads", tid=tid)
+        made.sample(800 * US, "json_loads", tid=tid)
+        for start, on in ((0, True), (150 * US, False), (450 * US, True)):
+            made.scheduled(start, on=on, state=2, tid=tid)
+    trace = hg.read_trace(made.write(tmp_path / "a.sqlite"))
+    of_kind = [trace.events.kind == kind for kind in (EventKind.OS_CALL, EventKind.PYTHON_FUNCTION)]
+    assert [int(rows.sum()) for rows in of_kind] == [2, 2]
+    assert not any("7777" in label for label in trace.lanes.labels)
+
+
 def test_samples_own_the_gaps_that_nothing_else_does(tmp_path: Path) -> None:
     made = program()
     for at in range(600, 1_000, 100):

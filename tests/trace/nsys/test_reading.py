@@ -204,6 +204,18 @@ def two_processes() -> NsysBuilder:
     return made
 
 
+def test_a_rank_that_is_read_alone_is_the_same(tmp_path: Path) -> None:
+    path = two_processes().write(tmp_path / "a.sqlite")
+    together = list(hg.read_traces(path))
+    for rank, trace in enumerate(together):
+        (alone,) = hg.read_traces(path, rank=rank)
+        assert (alone.rank, alone.names, alone.settings) == (rank, trace.names, trace.settings)
+        columns = type(trace.events).__dataclass_fields__
+        assert all(np.array_equal(getattr(alone.events, name), getattr(trace.events, name)) for name in columns)
+    with pytest.raises(TraceError, match="rank 2 not found; available: 0, 1"):
+        list(hg.read_traces(path, rank=2))
+
+
 def test_exports_of_several_nodes_are_one_job(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     for node in range(2):
@@ -250,6 +262,7 @@ def test_a_file_is_known_by_what_it_holds(tmp_path: Path) -> None:
     assert len(hg.read_trace(other).events) == len(hg.read_trace(path).events)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("schema", ["3.25", "3.11", "2.7"])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_schemas_and_orders_of_rows_say_the_same(tmp_path: Path, schema: str, reverse: bool) -> None:
@@ -313,6 +326,7 @@ def test_a_read_file_stays_as_it_was(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["a.sqlite"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_a_cut_file_is_one_error(capsys: pytest.CaptureFixture[str], tmp_path: Path, share: float) -> None:
     made = program()

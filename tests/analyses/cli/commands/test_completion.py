@@ -84,6 +84,7 @@ def test_files_are_completed_where_files_are_taken(completed: Completed) -> None
     assert completed("chakra", "check", "") == ["job"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_of_each_shell_is_one_that_it_reads(
     shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
