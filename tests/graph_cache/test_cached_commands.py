@@ -166,13 +166,13 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(
     before = run_command(capsys, "info", trace, "--no-cache")
     read, content = read_ranks.read_recordings, trace.read_bytes()
 
-    def replaced_meanwhile(path: Path, **options: Any) -> Any:
+    def replaced_meanwhile(path: Path, *others: Any, **options: Any) -> Any:
         status = path.stat()
         if not is_in_place:
             path.unlink()
         path.write_bytes(OTHER.read_bytes())
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-        return read(path, **options)
+        return read(path, *others, **options)
 
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(read_ranks, "read_recordings", replaced_meanwhile)
