@@ -45,7 +45,7 @@ def without_making(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> Any:
         raise AssertionError("a summary was made")
 
-    monkeypatch.setattr("hta_graph.multi_rank.rank_request.summarize_rank", refuse)
+    monkeypatch.setattr("hta_graph.multi_rank.summary.summarize.summarize_rank", refuse)
 
 
 @pytest.mark.parametrize("command", ["stragglers", *map(deep, ("collectives", "critical-path"))])
