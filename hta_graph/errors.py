@@ -102,6 +102,20 @@ class DefectError(HtaGraphError):
         super().__init__(f"{what}; this is a defect of hta-graph, please report it")
 
 
+class RegressionError(HtaGraphError):
+    """A run is slower than the one that it is compared with."""
+
+
+class CannotCompareError(HtaGraphError):
+    """Two runs cannot be compared, so that nothing is known; ``why`` is a short code."""
+
+    exit_status = 3
+
+    def __init__(self, why: str, message: str, remedy: str = "") -> None:
+        self.why = why
+        super().__init__(message, remedy)
+
+
 class UsageError(HtaGraphError):
     """Arguments are invalid or contradict each other."""
 

@@ -20,6 +20,7 @@ PICTURE = ROOT / "docs" / "pictures" / "architecture"
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
 
 SAYS = {
+    "mcp": "a server for agents",
     "cli": "arguments, commands,\nexit statuses",
     "hta": "the names and shapes of\nHolistic Trace Analysis",
     "torch": "a handler for\ntorch.profiler",

@@ -80,6 +80,11 @@ def _capture(place: Place) -> list[str]:
     return [str(place.inputs / "captures")] if at < 0.4 else written
 
 
+def _baseline(place: Place) -> list[str]:
+    """Name a baseline to write: a new file, or one that is read as well."""
+    return [place.target(".json", ".json.gz")] if place.rng.random() < 0.8 else traces(place)[:1]
+
+
 def _some_of(*values: str) -> Giver:
     return lambda place: place.rng.choices(values, k=place.rng.choice((1, 1, 2, 3)))
 
@@ -141,6 +146,7 @@ VALUES: dict[str, Giver] = {
     "--cache": _cache, "--capture": _capture, "--cluster": one_of("tcp://127.0.0.1:1", "x", "", "tcp://"),
     "--csv": _file_or_output(".csv"), "--curve": one_of(*WHAT), "--data-load": PATTERNS, "--depth": COUNTS,
     "--device-trace": device_trace, "--dot": _file_or_output(".dot"), "--duration-ratio": RATIOS,
+    "--markdown": _file_or_output(".md"), "--update": _baseline,
     "--external-ids": _file_or_output(".json"),
     "--fail-above": SHARES, "--flight": flight, "--host-trace": host_trace,
     "--instance": one_of("0", "1", "0:2", "2:1", ":", "-1", "x", str(2**70)), "--jobs": one_of("1", "1", "0", "x"),
@@ -225,8 +231,9 @@ def examine_question(command: tuple[str, ...], place: Place, *, is_sound: bool) 
     except BaseException as error:
         error.add_note(shlex.join(words))
         raise
-    in_part = answer.status == 1 and (bool(answer.out) or any(path.is_file() for path in place.outputs.rglob("*")))
-    return {0: "answered", 1: "in part" if in_part else "refused", 2: "usage"}[answer.status], words
+    in_part = answer.status in (1, 3) and (bool(answer.out) or any(path.is_file() for path in place.outputs.rglob("*")))
+    partly = "in part" if in_part else "refused"
+    return {0: "answered", 1: partly, 2: "usage", 3: partly}[answer.status], words
 
 
 def _check(words: list[str], answer: CommandResult, place: Place) -> None:
@@ -240,6 +247,9 @@ def _check(words: list[str], answer: CommandResult, place: Place) -> None:
     require(status != 2 or not (written or out), "a wrong command line and yet output")
     require(all(len(line) <= 2_000 for line in lines), f"no clear line: {max(lines, key=len, default='')[:300]!r}")
     require(status != 0 or out or written or err, "no answer and no error")
+    is_gate = words[0] == "gate" or "--fail-above" in words
+    require(status != 1 or not is_gate or " above the limit of " in err, f"status 1 and no regression: {err!r}")
+    require(status != 3 or is_gate, f"status 3 of a command that compares nothing: {err!r}")
     require(not any(".part" in path.name or path.name.startswith(".") for path in written), f"left behind: {written}")
     _check_documents([words[at + 1] for at, word in enumerate(words) if word == "--json"], out)
 
@@ -300,8 +310,8 @@ COLUMNS = {
 
 
 def fuzzed_commands() -> list[tuple[str, ...]]:
-    """Return the words of all commands but the demonstration."""
-    return sorted(words for words in parsers_by_command() if words != ("demo",))
+    """Return the words of all commands but the demonstration, and the server, which asks standard input."""
+    return sorted(words for words in parsers_by_command() if words not in (("demo",), ("mcp",)))
 
 
 def fuzz_commands(seed: int, numbers: range, only: str | None = None) -> Asked:

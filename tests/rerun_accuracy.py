@@ -143,7 +143,7 @@ def recorded_reruns(folders: Iterable[Path]) -> Iterator[Rerun]:
     for folder in folders:
         for own in sorted(folder.glob("*/truth.json")):
             name = own.parent.name
-            base = next((one for one in _bases(own.parent) if (one / "truth.json").exists()), None)
+            base = next((one for one in base_runs(own.parent) if (one / "truth.json").exists()), None)
             ranks = {rank for _, rank in recorded_faults(own.parent)}
             if base is None or len(ranks) != 1 or name.endswith(("_skew", "_once")):
                 continue
@@ -151,7 +151,8 @@ def recorded_reruns(folders: Iterable[Path]) -> Iterator[Rerun]:
             yield predicted_rerun(name, job, *ranks, median(lengths_of_steps(base)))
 
 
-def _bases(folder: Path) -> Sequence[Path]:
+def base_runs(folder: Path) -> Sequence[Path]:
+    """Return where a run of the same job without a fault may be."""
     kind, _, _ = folder.name.rpartition("_")
     first = "_".join(folder.name.split("_")[:2])
     return folder.with_name(f"{first}_base_1"), folder.with_name(f"{kind}_base")

@@ -16,7 +16,9 @@ from analyses.cli.commands.chakra import CHAKRA
 from analyses.cli.commands.critical_path import CRITICAL_PATH
 from analyses.cli.commands.demo import DEMO
 from analyses.cli.commands.diff import DIFF
+from analyses.cli.commands.gate import GATE
 from analyses.cli.commands.graph import GRAPH, INFO, SYNC_DEPS
+from analyses.cli.commands.mcp import MCP
 from analyses.cli.commands.pictures import RENDER, TIMELINE
 from analyses.cli.commands.report import REPORT
 from analyses.cli.commands.schema_and_completion import COMPLETION, SCHEMA
@@ -31,9 +33,10 @@ COMMAND_GROUPS: Mapping[str, tuple[Command | CommandGroup, ...]] = {
         *(ANALYSES[one.name] for one in CATALOGUE if one.from_summaries == "no"),
     ),
     "multiple ranks": tuple(ANALYSES[one.name] for one in CATALOGUE if one.from_summaries != "no"),
-    "comparing runs": (DIFF,),
+    "comparing runs": (DIFF, GATE),
     "pages and pictures": (REPORT, TIMELINE, RENDER, COUNTERS),
     "simulators": (CHAKRA, SYNC_DEPS),
+    "agents": (MCP,),
     "files": (GRAPH, STRIP, SCHEMA, CACHE),
 }
 """Task → the commands for it, in the order of the help."""

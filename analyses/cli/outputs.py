@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PAGES = (".html", ".htm")
 FORMATS = {".json": "json", ".csv": "csv", **dict.fromkeys(PAGES, "plot")}
 """Suffix of a file → the option that writes this format."""
-INSTEAD_OF_TEXT = ("json", "csv", "plot", "external_ids", "parquet", "kineto")
+INSTEAD_OF_TEXT = ("json", "csv", "plot", "external_ids", "parquet", "kineto", "markdown", "update")
 """Options with which a command prints no text."""
 
 

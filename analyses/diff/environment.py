@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,11 +50,15 @@ class Inputs:
 
 def inputs_that_differ(control: Scope, test: Scope) -> list[Fact]:
     """Return the floating type of most work, and an operator with other shapes, where the sides differ."""
-    sides = [_inputs_of(scope) for scope in (control, test)]
-    return [*_other_type(*sides), *_other_shapes(*sides)]
+    return inputs_of_sides(inputs_of(control), inputs_of(test))
 
 
-def _inputs_of(scope: Scope) -> Inputs:
+def inputs_of_sides(control: Inputs, test: Inputs) -> list[Fact]:
+    """Return what differs in the inputs of two runs, which are known."""
+    return [*_other_type(control, test), *_other_shapes(control, test)]
+
+
+def inputs_of(scope: Scope) -> Inputs:
     """Sum up the time of a window's operators by the types and shapes of their inputs."""
     operators, times, whole_ns = _operators_with_times(scope)
     found = Inputs(whole_ns)
@@ -161,13 +165,20 @@ def environment(control: Scope, test: Scope) -> pd.DataFrame:
     Returns:
         what, control, test (as recorded in the traces).
     """
-    sides = [_facts_of_run(scope.graph) for scope in (control, test)]
-    rows = [(what, sides[0].get(what), sides[1].get(what)) for what in sides[0] | sides[1]]
-    rows[2:2] = inputs_that_differ(control, test)
-    listed = [
+    sides = (facts_of_run(control.graph), facts_of_run(test.graph))
+    listed = facts_that_differ(*sides, inputs_that_differ(control, test))
+    return pd.DataFrame(listed, columns=["what", "control", "test"], dtype=object)
+
+
+def facts_that_differ(
+    control: Mapping[str, str | None], test: Mapping[str, str | None], inputs: Sequence[Fact] = ()
+) -> list[Fact]:
+    """Return the recorded facts that differ, with those of the inputs of operators after the GPUs."""
+    rows = [(what, control.get(what), test.get(what)) for what in dict.fromkeys([*control, *test])]
+    rows[2:2] = inputs
+    return [
         (what, was or NOT_RECORDED, now or NOT_RECORDED) for what, was, now in rows if _is_different(what, was, now)
     ]
-    return pd.DataFrame(listed, columns=["what", "control", "test"], dtype=object)
 
 
 def environment_lines(frame: pd.DataFrame) -> list[str]:
@@ -181,7 +192,7 @@ def _is_different(what: str, was: str | None, now: str | None) -> bool:
     return was != now and (bool(was and now) or (what == "GPU" and NO_GPU in (was, now)))
 
 
-def _facts_of_run(graph: DependencyGraph) -> dict[str, str | None]:
+def facts_of_run(graph: DependencyGraph) -> dict[str, str | None]:
     """Return what a trace records about its machine, its job and its profiler."""
     trace = graph.trace
     has_header = bool(trace.settings)
@@ -249,7 +260,12 @@ def share_in_common(control: Scope, test: Scope) -> float:
 
     The smaller one of both sides; numbers in names do not count. 1 where a side has no operators.
     """
-    times = [_operator_times(scope) for scope in (control, test)]
+    return common_share(operator_times(control), operator_times(test))
+
+
+def common_share(control: Mapping[str, int], test: Mapping[str, int]) -> float:
+    """Return how much of a side's time by name has names that the other side has, too."""
+    times = (control, test)
     totals = [sum(own.values()) for own in times]
     if not all(totals):
         return 1.0
@@ -257,7 +273,7 @@ def share_in_common(control: Scope, test: Scope) -> float:
     return min(sum(own[name] for name in common) / total for own, total in zip(times, totals, strict=True))
 
 
-def _operator_times(scope: Scope) -> dict[str, int]:
+def operator_times(scope: Scope) -> dict[str, int]:
     """Add up the outermost operators of a scope by name."""
     events, names = scope.graph.event_table, scope.graph.names
     rows = outermost_operators(scope)

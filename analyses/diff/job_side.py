@@ -276,7 +276,7 @@ def _side_of_steps(job: JobGraph, steps: list[StepLength], data_load: Sequence[s
     if on_cpu:
         spans = [window(job) for window in windows]
         lengths = np.array([span.end_ns - span.start_ns for span in spans], np.int64)
-    listed = _listed_steps(lengths)
+    listed = listed_steps(lengths)
     paths = critical_paths(job, [windows[at] for at in listed.tolist()], data_load=data_load)
     usual = int(np.flatnonzero(listed == median_index(lengths))[0])
     records = _step_records(job, {one.number for one in steps}, paths)
@@ -284,7 +284,7 @@ def _side_of_steps(job: JobGraph, steps: list[StepLength], data_load: Sequence[s
     return _side(job, measure, lengths, paths, usual, numbers=numbers, warms_up=first, steps=records)
 
 
-def _listed_steps(lengths: Ints) -> Ints:
+def listed_steps(lengths: Ints) -> Ints:
     """Choose the windows with paths: all, or the median one and others, evenly spread from short to long.
 
     Those nearest to the median would be more alike than all are: their noise would be too small.

@@ -5,7 +5,7 @@ Where a side has too few steps, the noise is estimated from the repetitions of i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Generic, Literal, TypeVar
@@ -58,14 +58,29 @@ def repetition_noise(control: Side, test: Side, *, communication: bool = True) -
 
     Without ``communication`` its kernels are left out: in a job, their time on a rank depends on other ranks.
     """
-    on_gpu, gpu_codes = _common_kernels(control.scope, test.scope, communication=communication)
-    on_cpu, cpu_codes = _common_operators(control.scope, test.scope)
+    on_gpu = _common_kernels(control.scope, test.scope, communication=communication)
     window_ns = min(control.path.length_ns, test.path.length_ns)
-    kernels, operators = (noise_of_repetitions(found, window_ns) for found in (on_gpu, on_cpu))
-    # What a path spends on the GPU spreads as kernels do, the rest as the host does.
-    share = _share_on_gpu(control, test)
-    amount = _work_ratio(*gpu_codes) if len(gpu_codes[0][0]) else _work_ratio(*cpu_codes)
-    return RepetitionNoise(share * kernels[0] + (1 - share) * operators[0], kernels[1] + operators[1], amount, share)
+    share = share_on_gpu([side.path.by_bound_ns for side in (control, test)])
+    return noise_of_units(on_gpu, _common_operators(control.scope, test.scope), window_ns, share)
+
+
+def noise_of_units(
+    kernels: tuple[Repetitions, Codes], operators: tuple[Repetitions, Codes], window_ns: int, on_gpu: float
+) -> RepetitionNoise:
+    """Return the noise that matched units show, and the ratio of the amounts of work.
+
+    What a path spends on the GPU spreads as kernels do, the rest as the host does.
+
+    Args:
+        kernels: of both sides.
+        operators: those of the host.
+        window_ns: the length of the shorter window.
+        on_gpu: how much of both critical paths is on the GPU.
+    """
+    noise = [noise_of_repetitions(matched, window_ns) for matched, _ in (kernels, operators)]
+    share = on_gpu * noise[0][0] + (1 - on_gpu) * noise[1][0]
+    amount = _work_ratio(*(kernels if len(kernels[1][0][0]) else operators)[1])
+    return RepetitionNoise(share, noise[0][1] + noise[1][1], amount, on_gpu)
 
 
 Codes = tuple[tuple[Ints, Ints], tuple[Ints, Ints]]
@@ -78,10 +93,7 @@ def _common_kernels(control: Scope, test: Scope, *, communication: bool) -> tupl
     left, right = EnqueuedWork.of(control, paths), EnqueuedWork.of(test, paths)
     codes = common_codes(left, right, control, test)
     tells = np.full(len(left.row), communication) | ~control.graph.event_flags.communicates[left.row]
-    return _matched_repetitions(codes, left.length, right.length, tells), (
-        (codes[0], left.length),
-        (codes[1], right.length),
-    )
+    return matched_units(codes, (left.length, right.length), tells)
 
 
 def _common_operators(control: Scope, test: Scope) -> tuple[Repetitions, Codes]:
@@ -97,25 +109,22 @@ def _common_operators(control: Scope, test: Scope) -> tuple[Repetitions, Codes]:
             code[name] = number.setdefault(names[name], len(number))
         codes.append(code[events.name[rows]])
         lengths.append(events.end[rows] - events.start[rows])
-    return _matched_repetitions((codes[0], codes[1]), lengths[0], lengths[1]), (
-        (codes[0], lengths[0]),
-        (codes[1], lengths[1]),
-    )
+    return matched_units((codes[0], codes[1]), (lengths[0], lengths[1]))
 
 
-def _matched_repetitions(
-    codes: tuple[Ints, Ints], left_ns: Ints, right_ns: Ints, tells: Bools | None = None
-) -> Repetitions:
+def matched_units(
+    codes: tuple[Ints, Ints], ns: tuple[Ints, Ints], tells: Bools | None = None
+) -> tuple[Repetitions, Codes]:
+    """Align the units of two runs, which are numbered alike; ``tells`` marks those of the control that show noise."""
     left, right = align(*codes)
     if tells is not None:
         left, right = left[tells[left]], right[tells[left]]
-    return Repetitions(codes[0][left], left_ns[left], right_ns[right])
+    return Repetitions(codes[0][left], ns[0][left], ns[1][right]), ((codes[0], ns[0]), (codes[1], ns[1]))
 
 
-def _share_on_gpu(control: Side, test: Side) -> float:
-    """Return which share of both paths the GPU takes."""
-    totals = [side.path.by_bound_ns for side in (control, test)]
-    on_gpu = sum(total[name] for total in totals for name in GPU_CLASSES)
+def share_on_gpu(totals: Sequence[Mapping[str, int]]) -> float:
+    """Return which share of critical paths, given by class, the GPU takes."""
+    on_gpu = sum(total.get(name, 0) for total in totals for name in GPU_CLASSES)
     return on_gpu / max(sum(sum(total.values()) for total in totals), 1)
 
 

@@ -202,12 +202,12 @@ def annotations_on(paths: Sequence[CriticalPath]) -> frozenset[str]:
 
 
 def sides_of_steps(
-    graphs: tuple[DependencyGraph, DependencyGraph], data_load: Sequence[str] = (), form: WindowForm = "usual"
+    graphs: Sequence[DependencyGraph], data_load: Sequence[str] = (), form: WindowForm = "usual"
 ) -> list[Side]:
-    """Return both runs by all of their steps, without the warm-up; by the whole traces where one has no steps.
+    """Return runs by all of their steps, without the warm-up; by the whole traces where one has no steps.
 
     Args:
-        graphs: of control and test.
+        graphs: of control and test, or of one run alone.
         data_load: that of :func:`critical_path`.
         form: compare the steps on the CPU, or (else) their iterations.
     """

@@ -59,21 +59,52 @@ class StepKinds:
         return cls(np.zeros(counts[0], np.int64), np.zeros(counts[1], np.int64))
 
 
+@dataclass(frozen=True)
+class StepContents:
+    """What shows the kinds of a run's steps: the phases of an engine's steps, or what each step contains.
+
+    ``contents`` is empty where all steps are of one kind. ``signature`` is the place of the first of ``SIGNATURES``
+    that can recur in the run.
+    """
+
+    phases: tuple[str | None, ...]
+    contents: tuple[Content, ...] = ()
+    signature: int = 0
+
+    @classmethod
+    def of(cls, scopes: Sequence[Scope]) -> StepContents:
+        """Return what the steps of a run contain; of engines' steps and of very few the phases alone."""
+        phases = tuple(_phase_of(scope) for scope in scopes)
+        if all(phases) or len(scopes) < ENOUGH_STEPS:
+            return cls(phases)
+        return cls(phases, tuple(_content_of(scope) for scope in scopes))
+
+    def take(self, places: Sequence[int]) -> StepContents:
+        """Select some steps."""
+        phases = tuple(self.phases[at] for at in places)
+        return replace(self, phases=phases, contents=tuple(self.contents[at] for at in places if self.contents))
+
+
 def kinds_of_steps(control: Sequence[Scope], test: Sequence[Scope]) -> StepKinds:
-    """Find which steps of two runs do the same.
+    """Find which steps of two runs do the same."""
+    return kinds_of_contents(StepContents.of(control), StepContents.of(test))
+
+
+def kinds_of_contents(control: StepContents, test: StepContents) -> StepKinds:
+    """Find which steps of two runs do the same, by what they contain.
 
     Steps are alike if they contain the same names equally often. If numbers vary from step to step (with the length of
     the input), equal names are enough; if these vary too, all steps are of one kind.
     """
-    counts = (len(control), len(test))
-    phases = [[_phase_of(scope) for scope in scopes] for scopes in (control, test)]
+    sides = (control, test)
+    counts = (len(control.phases), len(test.phases))
+    phases = [side.phases for side in sides]
     if all(side and all(side) for side in phases):
         return _by_phase(phases)
-    if min(counts) < ENOUGH_STEPS:
+    if min(counts) < ENOUGH_STEPS or not all(side.contents for side in sides):
         return StepKinds.one(counts)
-    contents = [[_content_of(scope) for scope in scopes] for scopes in (control, test)]
-    for signature in SIGNATURES:
-        found = _matched_kinds(contents, signature)
+    for signature in SIGNATURES[max(side.signature for side in sides) :]:
+        found = _matched_kinds([side.contents for side in sides], signature)
         if found is not None:
             return found
     return StepKinds.one(counts)

@@ -42,6 +42,7 @@ SAME_WORK = "The lengths compare speed only if both traces contain the same amou
 
 FIGURE_TITLE, FIGURE_AXIS, NOTHING_CHANGED = "Change of the critical path by class", "after − before, ms", "no change"
 VERSIONS = {
+    "pytorch_version": "PyTorch",
     "cuda_runtime_version": "CUDA",
     "cuda_driver_version": "CUDA driver",
     "cupti_version": "CUPTI",

@@ -53,7 +53,7 @@ def sync_lines(found: SyncDependencies) -> list[Line]:
     graph = found.graph
     label = short_label(found.window.label)
     of = whose(graph.rank, len(graph.rank_graphs))
-    lines: list[Line] = [*_headline(found), f"{graph.path.name}{of}", f"{label}: {_counted_dependencies(found)}"]
+    lines: list[Line] = [*sync_headline(found), f"{graph.path.name}{of}", f"{label}: {_counted_dependencies(found)}"]
     if len(found.to_cpu) or len(found.to_gpu):
         lines += ["", messages.KINDS, *_kind_lines(found), *_longest_waits(found)]
     counts = {text: found.graph.diagnostics[key] for key, text in messages.WITHOUT_DEPENDENCY.items()}
@@ -61,7 +61,7 @@ def sync_lines(found: SyncDependencies) -> list[Line]:
     return [*lines, "", messages.NO_DEPENDENCY, *table(others, left=[1], words=[1])] if others else lines
 
 
-def _headline(found: SyncDependencies) -> list[str]:
+def sync_headline(found: SyncDependencies) -> list[str]:
     """Say how many calls and streams waited for how long, and which call made the longest wait."""
     both, waited, of_calls = _binding_waits(found)
     has_waited, on_stream = waited > 0, np.arange(len(both)) >= of_calls

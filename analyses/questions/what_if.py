@@ -438,7 +438,7 @@ def what_if_lines(found: WhatIf) -> list[Line]:
     """Render the answer: the conclusion, the window, what it assumes, then tables."""
     body = _change_lines(found) if found.asked else _opportunity_lines(found)
     return [
-        *_headline(found),
+        *what_if_headline(found),
         *(f"{remark}." for remark in found.replayed.remarks),
         "",
         *_window_lines(found),
@@ -452,7 +452,8 @@ def what_if_lines(found: WhatIf) -> list[Line]:
 # -- headlines --------------------------------------------------------------------------------------------------------
 
 
-def _headline(found: WhatIf) -> list[str]:
+def what_if_headline(found: WhatIf) -> list[str]:
+    """Say what changes gain, or which would gain most."""
     replayed = found.replayed
     if not found.asked:
         return _largest_savings(found)

@@ -19,7 +19,7 @@ class Records:
     """A list of objects, held as columns of equal length."""
 
     def __init__(self, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        self._columns = dict(columns)
+        self.columns = dict(columns)
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the text of the list.
@@ -27,8 +27,8 @@ class Records:
         >>> b"".join(Records({"a": np.array([1, 2]), "b": np.array(["x", None], object)}).pieces())
         b'[{"a":1,"b":"x"},{"a":2,"b":null}]'
         """
-        record = msgspec.defstruct("Record", list(self._columns), gc=False)
-        columns = list(self._columns.values())
+        record = msgspec.defstruct("Record", list(self.columns), gc=False)
+        columns = list(self.columns.values())
         yield b"["
         for at in range(0, len(columns[0]), RECORDS_AT_ONCE):
             rows = map(record, *(column[at : at + RECORDS_AT_ONCE].tolist() for column in columns))

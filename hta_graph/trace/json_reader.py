@@ -86,6 +86,7 @@ class Document(msgspec.Struct, Generic[AnyRow]):
     with_flops: Any = None
     with_modules: Any = None
     profile_memory: Any = None
+    pytorch_version: Any = None
     cuda_runtime_version: Any = None
     cuda_driver_version: Any = None
     cupti_version: Any = None

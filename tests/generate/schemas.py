@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.generate import graphs, paths, workloads
+from tests.generate import gates, graphs, paths, workloads
 from tests.generate.answers import all_answers
 from tests.generate.properties import Schema
 
@@ -23,6 +23,8 @@ def every_schema() -> dict[str, Schema]:
         "parquet": graphs.parquet(),
         "sync-deps": graphs.sync_deps(),
         **all_answers(),
+        "gate": gates.gate(),
+        "baseline": gates.baseline(),
         "chakra-convert": workloads.chakra_convert(),
         "chakra-check": workloads.chakra_check(),
         "chakra-simulate": workloads.chakra_simulate(),

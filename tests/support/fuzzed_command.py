@@ -30,7 +30,7 @@ class CommandResult:
         Raises:
             BrokenRuleError: it does not.
         """
-        require(self.status in (0, 1, 2), f"exit status {self.status}: {self.err[:200]}")
+        require(self.status in (0, 1, 2, 3), f"exit status {self.status}: {self.err[:200]}")
         require("Traceback" not in self.err, "a traceback on stderr")
         require("this is a defect" not in self.err, f"a result that contradicts itself: {self.err[:500]}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import re
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import hta_graph as hg
+from analyses.gate.baseline_file import baseline_bytes
+from analyses.gate.run_profile import profile_of
 from hta_graph.chakra.convert import convert
 from hta_graph.chakra.convert_options import ConvertOptions
 from hta_graph.chakra.rank_workload import RankInput
@@ -24,6 +27,7 @@ from tests.support.captured_programs import captured, program, replayed
 from tests.support.foreign_traces import SOUND_JOBS, foreign_traces, merged_job, old_profilers_array, sound_ranks
 from tests.support.host_builder import host_of
 from tests.support.made_files import PACKED
+from tests.support.samples import ONE_RANK
 from tests.trace_fuzz import BYTES, damaged_once, make_case, pack, seeds
 
 Rng = random.Random
@@ -288,7 +292,27 @@ def peaks(place: Place) -> list[str]:
 
 
 Giver = Callable[[Place], list[str]]
+
+
+def runs(place: Place) -> list[str]:
+    """Write a baseline and a new run: traces, most with enough steps, or a baseline file, damaged now and then."""
+    if place.rng.random() < 0.3:
+        return [*one_input(place), *one_input(place)]
+    sample = gzip.decompress(ONE_RANK.read_bytes())
+    texts = [place.rng.choice((sample, _baseline())), sample]
+    if place.damage != "sound":
+        texts[place.rng.randrange(2)] = damaged_once(texts[0], place.rng)
+    return [str(_keep(place, f"run{at}", text, text)) for at, text in enumerate(texts)]
+
+
+@cache
+def _baseline() -> bytes:
+    (graph,) = hg.read_graphs([ONE_RANK])
+    return baseline_bytes([profile_of(graph)])
+
+
 INPUTS: dict[str, Giver] = {
+    "runs": runs,
     "inputs": traces, "control": one_input, "test": one_input, "folder": workload_folder, "log": log,
 }  # fmt: skip
 """What writes each argument that names an input."""

@@ -61,6 +61,10 @@ diff odd.json odd.json
 diff control test
 diff control test --skeletons always
 diff left_out test
+gate trace.json.gz slower.json.gz --per-phase
+gate trace.json.gz amd.json
+gate odd.json odd.json
+gate control test
 memory-timeline memory.raw.json.gz
 memory-timeline earlier.json
 critical-path replayed.json --whole

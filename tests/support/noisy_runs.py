@@ -14,10 +14,15 @@ from tests.simulator.dialect import Dialect
 from tests.simulator.program import Statement
 from tests.support.make_samples import training_step
 
-__all__ = ["noisy_run"]
+__all__ = ["noisy_file", "noisy_run", "slower_pieces"]
 
 
-def noisy_run(
+def noisy_run(folder: Path, seed: int, **given: Any) -> hg.DependencyGraph:
+    """Record a script as :func:`noisy_file` does, and read the recording."""
+    return hg.build_graph(hg.read_trace(noisy_file(folder, seed, **given)))
+
+
+def noisy_file(
     folder: Path,
     seed: int,
     *,
@@ -28,7 +33,7 @@ def noisy_run(
     script: Callable[[int], Statement] = training_step,
     pace_of: Callable[[int], float] = lambda _: 1.0,
     first: int = 1,
-) -> hg.DependencyGraph:
+) -> Path:
     """Record a script whose pieces take a little longer or shorter each time.
 
     Args:
@@ -46,21 +51,23 @@ def noisy_run(
     body = []
     for number in range(first, first + steps):
         pace = rng.lognormvariate(0, common) * pace_of(number)
-        body.append(_noisy(script(number), rng, spread, pace, slower or {}))
+        body.append(slower_pieces(script(number), pace, slower or {}, lambda: rng.lognormvariate(0, spread)))
     run = simulate(Program((ThreadProgram((*body, *pytorch_idioms.finish())),)))
     path = folder / f"{seed}.json"
     path.write_bytes(to_bytes(write(run, Dialect(sync_rows="resolved")).document))
-    return hg.build_graph(hg.read_trace(path))
+    return path
 
 
-def _noisy(statement: Statement, rng: random.Random, spread: float, pace: float, slower: dict[str, float]) -> Any:
-    """Let a statement and what is inside take another time."""
+def slower_pieces(
+    statement: Statement, pace: float, slower: dict[str, float], drawn: Callable[[], float] = lambda: 1.0
+) -> Any:
+    """Let a statement and what is inside take another time: by a pace, by name, and by what is drawn for each piece."""
     found: Any = statement
     changes: dict[str, Any] = {}
     for length in ("ns", "call_ns"):
         if hasattr(found, length):
             factor = slower.get(getattr(found, "name", ""), 1.0) if length == "ns" else 1.0
-            changes[length] = max(1, round(getattr(found, length) * factor * pace * rng.lognormvariate(0, spread)))
+            changes[length] = max(1, round(getattr(found, length) * factor * pace * drawn()))
     if hasattr(found, "body"):
-        changes["body"] = tuple(_noisy(part, rng, spread, pace, slower) for part in found.body)
+        changes["body"] = tuple(slower_pieces(part, pace, slower, drawn) for part in found.body)
     return replace(found, **changes) if changes else found

@@ -35,6 +35,7 @@ from tests.support.two_rank_job import small_job
 
 GIVEN = {
     "inputs": ["job"],
+    "runs": ["job", "job"],
     "flight": ["dumps/rank0.json", "dumps/rank1.json"],
     "control": ["job/rank0.json"],
     "test": ["job/rank1.json"],
@@ -45,6 +46,7 @@ GIVEN = {
     "log": ["log"],
     "peaks": ["peaks.json"],
     "capture": ["capture.json"],
+    "root": ["job"],
 }
 """What each argument that names an input is given, by its name."""
 
@@ -62,7 +64,7 @@ GO_TOGETHER = {("report", "--overlay"): ("--output",)}
 """Outputs without which another one is refused."""
 
 SUFFIX = {"--plot": ".html", "--dot": ".dot", "--csv": ".csv", "--nodes": ".csv", "--parquet": "", "report": ".html"}
-SUFFIX |= {"timeline": ".html", "render": ".dot"}
+SUFFIX |= {"--markdown": ".md", "timeline": ".html", "render": ".dot"}
 DEMO = ("demo_overlay.json", "demo_path.svg" if which("dot") else "demo_path.dot", "demo_timeline.html")
 
 

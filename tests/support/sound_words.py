@@ -31,7 +31,13 @@ USUAL = {
 """How often other ones are."""
 NEVER = ("--cluster", "--names", "--scenarios", "--version")
 """What starts processes, or answers without reading anything."""
-NEEDS = {"--regex": "--annotation", "--instance": "--annotation", "--merge-runs": "--json", "--test-step": "--step"}
+NEEDS = {
+    "--regex": "--annotation",
+    "--instance": "--annotation",
+    "--merge-runs": "--json",
+    "--test-step": "--step",
+    "--with-hosts": "--update",
+}
 """What has no meaning without another option."""
 WINDOWS = ("--step", "--annotation", "--window", "--whole")
 NOT_BESIDE = {
@@ -39,6 +45,8 @@ NOT_BESIDE = {
     "--cpu-window": ("--window", "--whole"),
     "--per-step": (*WINDOWS, "--cpu-window", "--gpu-window"),
     "--merge-runs": ("--per-step",),
+    "--json": ("--update",),
+    "--markdown": ("--update",),
     "--near": ("--per-step", "--summaries"),
     "--curve": ("--summaries",),
     "--cache": ("--no-cache",),
@@ -46,7 +54,7 @@ NOT_BESIDE = {
     "--overlay": ("--per-step", "--summaries"),
 }
 """Options that are refused beside others."""
-INSTEAD_OF_TEXT = ("--json", "--csv", "--plot", "--external-ids", "--parquet", "--kineto")
+INSTEAD_OF_TEXT = ("--json", "--csv", "--plot", "--external-ids", "--parquet", "--kineto", "--markdown", "--update")
 """Options beside which an answer has no file of its own."""
 
 
@@ -92,7 +100,7 @@ def _chosen(words: tuple[str, ...], place: Place) -> list[argparse.Action]:
             chosen.pop(name, None)
     if place.is_job and chosen.keys() & {"--overlay", "--near", "--curve", "--external-ids"} and "--rank" in actions:
         chosen["--rank"] = actions["--rank"]
-    if place.is_job and words[-1] in ("diff", "stragglers"):
+    if place.is_job and words[-1] in ("diff", "gate", "stragglers"):
         chosen.pop("--rank", None)
     place.asked = frozenset(chosen)
     # In the order of the parser: an option with many values takes what follows it.
@@ -202,6 +210,7 @@ VALUES: dict[str, Giver] = {
     "--external-ids": _file(".json"), "--fail-above": one_of("0", "5%"), "--flight": flight,
     "--host-trace": host_trace, "--instance": one_of("0", "0:1"), "--jobs": one_of("1"),
     "--json": lambda place: ["-"] if place.rng.random() < 0.3 else [place.target(".json")],
+    "--markdown": _file(".md"), "--update": _file(".json", ".json.gz"),
     "--keep": one_of("shapes", "names,frames", "annotations"), "--kineto": _kineto,
     "--launch-delay-cutoff": one_of("100"),
     "--launch-gap-us": one_of("1", "50"), "--log-level": one_of("INFO"), "--max-queue-length": one_of("1", "100"),

@@ -30,15 +30,15 @@ from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.run_analysis import write_answer
 from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
-from hta_graph.errors import QueryError
+from hta_graph.errors import CannotCompareError, RegressionError
 from hta_graph.progress import begin_stage
 
 if TYPE_CHECKING:
     from analyses.diff.job_side import JobSide
     from analyses.diff.length_comparison import Comparison
-    from analyses.diff.sides import Lengths
+    from analyses.diff.regression import Setting
+    from analyses.diff.sides import Lengths, Side
     from hta_graph.graph.dependency_graph import DependencyGraph
-    from hta_graph.model import Ints
     from hta_graph.paths.windows import WindowForm, WindowQuery
     from hta_graph.storage.location import Location
 
@@ -87,9 +87,13 @@ def _run_diff(options: argparse.Namespace) -> None:
         answer = job_diff.answer_of_jobs(jobs, ranks)
     else:
         answer = run_diff.answer_of_comparison(ranks)
-    write_answer("diff", answer, [side.scope for side in ranks.sides.values()], outputs, run_diff.figure)
+    try:
+        write_answer("diff", answer, [side.scope for side in ranks.sides.values()], outputs, run_diff.figure)
+    except BrokenPipeError:  # `… | head` has read enough, which must not hide a regression
+        if options.fail_above is None:
+            raise
     if options.fail_above is not None:
-        _fail_above(options.fail_above, judged)
+        _fail_above(options, judged, ranks)
 
 
 def _read_runs(
@@ -158,41 +162,58 @@ def _windows_of_sides(options: argparse.Namespace) -> tuple[tuple[WindowQuery, W
     return None, "cpu" if window_args.cpu_window else "gpu"
 
 
-def _fail_above(share: float, found: Comparison[Lengths]) -> None:
-    """Fail if the usual step or the mean is slower by more than a share of the control and by more than the noise.
+def _fail_above(options: argparse.Namespace, found: Comparison[Lengths], ranks: Comparison[Side]) -> None:
+    """Fail if the second run is slower by the rule of gate.
 
     Raises:
-        QueryError: it is, or the comparison is not possible.
+        CannotCompareError: the runs cannot be compared, or an input was left out.
+        RegressionError: it is.
     """
     from analyses.diff.conclusion import is_same_recording
+    from analyses.diff.regression import obstacles, refuse, ruling
     from analyses.messages.diff import steps_not_judged
 
-    if found.refused:
-        raise QueryError(f"--fail-above: cannot compare: {found.refused}")
-    change = found.change
-    since, earlier = found.levels.since[1], [level for level in found.levels.earlier if level.side == "test"]
-    for steps, difference_ns, noise_ns, control_ns in (
-        (since, change.difference_ns, change.noise_ns, change.control_ns),
-        (since, change.summed_ns, change.summed_noise_ns, change.means_ns[0]),
-        *((level.steps, level.difference_ns, level.noise_ns, level.control_ns) for level in earlier),
-    ):
-        if difference_ns > max(noise_ns, share * control_ns):
-            slower, least, noise = (
-                f"{value:.1%}" for value in (difference_ns / control_ns, share, noise_ns / control_ns)
-            )
-            limits = f"above the limit of {least} and the noise of {noise}"
-            raise QueryError(f"--fail-above: {slower} slower{_when(steps)}, {limits}")
+    if options.left_out:
+        raise CannotCompareError("partial", "--fail-above: cannot compare: an input could not be read")
+    if is_same_recording(found):
+        return
+    allowed = ("ranks",) if options.test_rank is not None else ()
+    try:
+        refuse(list(obstacles(*_settings(found, ranks), allowed)))
+        ruled = ruling(found, options.fail_above)
+    except CannotCompareError as error:
+        raise CannotCompareError(error.why, f"--fail-above: cannot compare: {error.on_command_line}") from None
+    if ruled.exceeding:
+        main = ruled.main
+        slower, least, noise = (f"{value:.1%}" for value in (main.share, ruled.limit, main.noise_share))
+        limits = f"above the limit of {least} and the noise of {noise}"
+        raise RegressionError(f"--fail-above: {slower} slower{_when(main.steps)}, {limits}")
     if alone := sum(found.kinds.alone[1].values()):
         say(f"hta-graph: --fail-above: {steps_not_judged(alone)}")
-    if not found.beyond_noise and found.noise_share > share and not is_same_recording(found):
-        _say_what_is_hidden(share, found)
+    if not found.beyond_noise and found.noise_share > ruled.limit:
+        _say_what_is_hidden(ruled.limit, found)
 
 
-def _when(steps: Ints | int | None) -> str:
+def _settings(found: Comparison[Lengths], ranks: Comparison[Side]) -> tuple[Setting, Setting]:
+    """Return what both runs must share to be compared."""
+    from analyses.diff.environment import facts_of_run, operator_times
+    from analyses.diff.job_side import JobSide
+    from analyses.diff.regression import Setting
+
+    made = []
+    for side, rank in zip((found.control, found.test), (ranks.control, ranks.test), strict=True):
+        of_job = side if isinstance(side, JobSide) else None
+        compared = [rank.graph.rank or 0] if of_job is None else set(of_job.files) - set(of_job.missing)
+        size = rank.graph.trace.world_size if of_job is None else of_job.world_size
+        made.append(Setting(facts_of_run(rank.graph), operator_times(rank.scope), frozenset(compared), size))
+    return made[0], made[1]
+
+
+def _when(steps: tuple[int, int | None] | None) -> str:
     """Name the steps that are slower, where not all are."""
-    if steps is None or isinstance(steps, int):
-        return "" if steps is None else f" since step {steps}"
-    return f" in steps {steps[0]} to {steps[-1]}"
+    if steps is None:
+        return ""
+    return f" since step {steps[0]}" if steps[1] is None else f" in steps {steps[0]} to {steps[1]}"
 
 
 def _say_what_is_hidden(share: float, found: Comparison[Lengths]) -> None:
@@ -219,9 +240,10 @@ DIFF = Command(
     help="Compare two runs or jobs and explain the difference",
     more=(
         "All steps are compared: on the critical path, by rank, by call path and in the order of kernels. "
-        "Differences within the noise are marked. With --fail-above the exit status is 1 for a regression."
+        "Differences within the noise are marked. With --fail-above the exit status is 1 for a regression, and 3 if "
+        "the runs cannot be compared."
     ),
-    examples=("diff trace.json.gz slower.json.gz", "diff trace.json.gz slower.json.gz --step 2 --fail-above 80%"),
+    examples=("diff trace.json.gz slower.json.gz", "diff trace.json.gz slower.json.gz --fail-above 80%"),
     page="comparing.md",
     options=(
         _add_pair,

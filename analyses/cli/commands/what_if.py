@@ -65,7 +65,7 @@ def _run_what_if(options: argparse.Namespace) -> None:
     window_args = WindowArgs.of(options)
     window = window_args.window()
     # Invalid changes are refused before anything is read.
-    asked = _read_changes(options.changes or [])
+    asked = read_changes(options.changes or [])
     if options.curve is not None:
         Selector.of(options.curve)
     ranks = RankInputs.of(options)
@@ -80,7 +80,12 @@ def _run_what_if(options: argparse.Namespace) -> None:
         print_lines(what_if_lines(found), wide=options.wide)
 
 
-def _read_changes(changes: Sequence[tuple[str, str]]) -> list[NamedChange]:
+def read_changes(changes: Sequence[tuple[str, str]]) -> list[NamedChange]:
+    """Return the changes of a command line: each an option (scale, remove or scenario) and its text.
+
+    Raises:
+        UsageError: a text is not valid.
+    """
     from analyses.questions.what_if import removal_change, scenario_change
 
     found = []

@@ -14,7 +14,7 @@ import hta_graph as hg
 from analyses.answer import Answer, answer_lines
 from analyses.diff import job_diff, run_diff
 from analyses.diff.job_diff import JobComparison
-from analyses.diff.job_side import STEPS_LISTED, _listed_steps, side_of_job
+from analyses.diff.job_side import STEPS_LISTED, listed_steps, side_of_job
 from analyses.diff.sides import median_index
 from analyses.display.text_layout import TextTable
 from tests.simulator.large import read_truth
@@ -170,13 +170,13 @@ def test_all_waiting_of_the_steps_is_charged_and_belongs_to_a_group(job_of: Job)
 
 def test_of_very_many_steps_those_that_are_told_stand_for_all() -> None:
     lengths = np.random.default_rng(0).permutation(1_001) + 1_000
-    told = _listed_steps(lengths)
+    told = listed_steps(lengths)
     assert len(told) <= STEPS_LISTED
     assert median_index(lengths) in told
     assert np.median(lengths[told]) == pytest.approx(np.median(lengths), rel=0.01)
     # A quarter of them is as far from the median as a quarter of all.
     assert np.subtract(*np.quantile(lengths[told], [0.75, 0.25])) == pytest.approx(500, rel=0.1)
-    assert _listed_steps(lengths[:STEPS_LISTED]).tolist() == list(range(STEPS_LISTED))
+    assert listed_steps(lengths[:STEPS_LISTED]).tolist() == list(range(STEPS_LISTED))
 
 
 @pytest.mark.slow

@@ -1,0 +1,189 @@
+"""gate: pass or fail a run against a baseline, and write baselines."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from analyses.arg_types import RANK, share_of_one
+from analyses.cli.command import Command
+from analyses.cli.options import (
+    OUTPUT,
+    READING,
+    add_answer,
+    add_cache,
+    add_capture,
+    add_jobs,
+    add_step_pattern,
+    add_summaries,
+    heading,
+)
+from analyses.cli.outputs import write_json
+from analyses.cli.path_args import InputTraces, OutputFile
+from analyses.cli.rank_inputs import RankInputs, print_lines
+from analyses.cli.window_args import WindowArgs
+from analyses.display.stderr import say
+from hta_graph.errors import CannotCompareError, HtaGraphError, RegressionError, UsageError
+from hta_graph.progress import begin_stage
+from hta_graph.storage.location import resolve_location
+
+if TYPE_CHECKING:
+    from analyses.gate.run_profile import RunProfile
+
+METRICS = ("iteration", "critical-path", "exposed-communication", "gpu-busy", "gpu-idle", "memory")
+ALLOWED = ("gpu", "world_size", "ranks", "model", "pytorch")
+DEFAULT_LIMIT = 0.01
+
+
+def _add_gate(parser: argparse.ArgumentParser) -> None:
+    """Add the runs, the rule and the outputs."""
+    parser.add_argument(
+        "runs",
+        type=InputTraces,
+        nargs="+",
+        metavar=("BASELINE", "NEW"),
+        help="baseline file, trace or folder of ranks; then the recordings of the new run",
+    )
+    parser.add_argument(
+        "--fail-above",
+        type=share_of_one,
+        default=DEFAULT_LIMIT,
+        metavar="SHARE",
+        help="fail if NEW is slower by more than SHARE and more than the noise (default: 1%%)",
+    )
+    parser.add_argument("--metric", choices=METRICS, default="iteration", help="what is compared (default: iteration)")
+    parser.add_argument("--per-phase", action="store_true", help="also compare each phase or kind of steps by itself")
+    parser.add_argument(
+        "--allow", action="append", choices=ALLOWED, default=[], help="compare although this differs; can be repeated"
+    )
+    # What a damaged file lacks would be a difference.
+    parser.set_defaults(salvage=False)
+    heading(parser, READING).add_argument("--rank", type=RANK, metavar="N", help="compare only rank N")
+    heading(parser, READING).add_argument(
+        "--cpu-window", action="store_true", help="compare the steps' time on the CPU"
+    )
+    output = heading(parser, OUTPUT)
+    output.add_argument(
+        "--markdown", type=OutputFile, metavar="FILE", help="write a pull-request comment (- for standard output)"
+    )
+    output.add_argument(
+        "--update", type=OutputFile, metavar="BASELINE", help="write the inputs, recordings of one run, as a baseline"
+    )
+    output.add_argument("--with-hosts", action="store_true", help="keep the names of hosts in the baseline")
+
+
+def _run_gate(options: argparse.Namespace) -> None:
+    """Write a baseline, or compare runs and fail for a regression."""
+    if options.update is not None:
+        _update(options)
+        return
+    if options.with_hosts:
+        raise UsageError("--with-hosts needs --update BASELINE")
+    if len(options.runs) < 2:
+        raise UsageError("expected BASELINE and NEW; --update BASELINE RUN writes a baseline")
+    from analyses.gate.answer_of_gate import Inputs, document_of_refusal, refusal_of
+    from analyses.messages.gate import verdict_line
+
+    given = Inputs((str(options.runs[0]),), tuple(map(str, options.runs[1:])))
+    try:
+        found = _compared(options, given)
+    except UsageError:
+        raise
+    except HtaGraphError as error:
+        text = error.on_command_line
+        _write(document_of_refusal(refusal_of(error), text, options.metric, options.fail_above, given), options)
+        raise CannotCompareError(refusal_of(error), f"gate: cannot compare: {text}") from None
+    is_regression = found["verdict"] == "regression"
+    try:
+        _write(found, options)
+    except BrokenPipeError:  # `… | head` has read enough, which must not hide a regression
+        if not is_regression:
+            raise
+    if is_regression:
+        raise RegressionError(f"gate: {verdict_line(found)}")
+
+
+def _update(options: argparse.Namespace) -> None:
+    """Write the recordings of a run as a baseline."""
+    if options.json or options.markdown:
+        raise UsageError("--update writes a baseline and no answer; omit --json and --markdown")
+    from analyses.gate.baseline_file import write_baseline
+
+    profiles = [one for item in options.runs for one in _profiles(item, options)]
+    write_baseline(options.update, profiles, with_hosts=options.with_hosts)
+    if options.update != "-":
+        from analyses.messages.gate import written
+
+        say(written(options.update, len(profiles), [len(one.side.every_length) for one in profiles]))
+
+
+def _compared(options: argparse.Namespace, given: Any) -> dict[str, Any]:
+    from analyses.diff.regression import ruling
+    from analyses.gate.answer_of_gate import document_of_ruling
+    from analyses.gate.compare_profiles import compare_profiles
+
+    sides = [[one for item in own for one in _profiles(item, options)] for own in (options.runs[:1], options.runs[1:])]
+    begin_stage("comparing runs")
+    found = compare_profiles(sides[0], sides[1], options.metric, options.allow)
+    ruled = ruling(found.lengths, options.fail_above, per_kind=options.per_phase)
+    return document_of_ruling(found, ruled, options.metric, given)
+
+
+def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunProfile]:
+    """Read an input: the recordings of a baseline, or one recording of a rank or a job."""
+    from analyses.gate.baseline_file import is_baseline, read_baseline
+    from analyses.gate.run_profile import profile_of
+    from hta_graph.graph.job_graph import JobGraph
+
+    place = resolve_location(item)
+    if is_baseline(place):
+        return read_baseline(place)
+    ranks = replace(RankInputs.of(options, [item]), all_needed=True)
+    graph = ranks.job_or_graph(WindowArgs().summary_with_causes)
+    begin_stage("comparing steps")
+    of_rank = None
+    if isinstance(graph, JobGraph):
+        lowest = min(part.rank for part in graph.rank_graphs)
+        of_rank = ranks.graph_of(graph.graph(lowest).path) if ranks.many_ranks else graph.graph(lowest)
+    found = profile_of(graph, of_rank, "cpu" if options.cpu_window else "gpu")
+    # A job and its path search refer to each other: without this several jobs would be in memory at once.
+    del graph, of_rank
+    gc.collect()
+    return [found]
+
+
+def _write(found: dict[str, Any], options: argparse.Namespace) -> None:
+    """Write the answer as JSON and as Markdown, else print it; the reason of a refusal is printed as an error."""
+    from hta_graph.storage.atomic_write import write_file
+
+    if options.json:
+        write_json(options.json, found, ())
+    if options.markdown:
+        from analyses.gate.text_of_gate import markdown
+
+        write_file(options.markdown, markdown(found).encode(errors="backslashreplace"))
+    if not (options.json or options.markdown or found["reason"]):
+        from analyses.gate.text_of_gate import text_lines
+
+        print_lines(text_lines(found), wide=options.wide)
+
+
+GATE = Command(
+    name="gate",
+    help="Fail a slower run against a baseline, with the cause",
+    more=(
+        "A run fails if it is slower than the baseline by more than the noise and more than a limit. The exit status "
+        "is 0 for a pass, 1 for a regression, 2 for invalid usage, 3 if the runs cannot be compared."
+    ),
+    examples=(
+        "gate trace.json.gz trace.json.gz",
+        "gate --update baseline.json.gz trace.json.gz",
+        "gate trace.json.gz slower.json.gz --fail-above 60%",
+    ),
+    page="how_to/gate_a_pull_request.md",
+    options=(_add_gate, add_jobs, add_cache, add_capture, add_summaries, add_step_pattern, add_answer),
+    run=_run_gate,
+)

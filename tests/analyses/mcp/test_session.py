@@ -1,0 +1,172 @@
+"""The server as a program, asked by the official client over standard input and output."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from shutil import which
+from subprocess import PIPE
+from typing import Any
+
+import pytest
+
+from analyses.mcp.answers import MOST_TOKENS, tokens_at_most
+from analyses.mcp.questions import TOOLS
+from tests.support.mcp_session import HAS_CLIENT, WITHOUT_CLIENT, call_all, in_session, sample_folder, server_command
+
+pytestmark = pytest.mark.skipif(not HAS_CLIENT, reason=WITHOUT_CLIENT)
+TRACE = {"trace": "sample_trace.json.gz"}
+PICTURE = f"path.{'svg' if which('dot') else 'dot'}"
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("open", {}),
+    ("open", TRACE),
+    ("overview", TRACE),
+    ("critical_path", {**TRACE, "step": 2, "order": "time", "limit": 5}),
+    ("what_if", {**TRACE, "changes": ["scale kernel:gemm=0.5"]}),
+    ("stragglers", {"trace": "four_ranks"}),
+    ("diff", {"before": "sample_trace.json.gz", "after": "slower_trace.json.gz"}),
+    ("roofline", TRACE),
+    ("idle_causes", TRACE),
+    ("kernels", {**TRACE, "table": "kernels"}),
+    ("sync_dependencies", TRACE),
+    ("explain_event", {**TRACE, "event_index": 181}),
+    ("render_picture", {**TRACE, "picture": "path", "name": PICTURE}),
+]
+
+
+def text_of(result: Any) -> str:
+    (content,) = result.content
+    assert content.type == "text"
+    return content.text
+
+
+def test_one_session_answers_all_tools_and_reads_the_resources(tmp_path: Path) -> None:
+    root, output, log = sample_folder(tmp_path), tmp_path / "pictures", tmp_path / "log.txt"
+
+    async def act(client: Any) -> tuple[Any, ...]:
+        tools = (await client.list_tools()).tools
+        answers = await call_all(client, CALLS)
+        resources = (await client.list_resources()).resources
+        texts = [(await client.read_resource(str(one.uri))).contents[0].text for one in resources[:2]]
+        wrong = await call_all(client, [("kernels", {**TRACE, "limit": "x"}), ("open", {"trace": "../x"})])
+        return tools, answers, resources, texts, wrong
+
+    tools, answers, resources, texts, wrong = in_session(root, act, "--output", str(output), errors=log)
+    assert [tool.name for tool in tools] == [tool.name for tool in TOOLS]
+    assert len(tools) <= 12
+    for tool in tools:
+        assert tool.annotations.read_only_hint is (tool.name != "render_picture")
+        assert all("description" in schema for schema in tool.input_schema["properties"].values())
+    assert {name for name, _ in CALLS} == {tool.name for tool in tools}
+    for (name, _), result in zip(CALLS, answers, strict=True):
+        text = text_of(result)
+        assert not result.is_error, (name, text)
+        assert tokens_at_most(text) <= MOST_TOKENS
+        assert next(iter(json.loads(text))) == "verdict", name
+    assert [path.name for path in output.iterdir()] == [PICTURE]
+    assert resources[0].uri == "hta-graph://guide"
+    assert "Cannot answer" in texts[0]
+    assert json.loads(texts[1])["$schema"]
+    for result in wrong:
+        assert result.is_error
+        assert list(json.loads(text_of(result))) == ["cannot_answer", "reason", "what_to_record"]
+    assert "Traceback" not in log.read_text()
+
+
+def answers_to_lines(root: Path, *lines: str) -> dict[int, dict[str, Any]]:
+    """Return what the server answers to lines, which need not be JSON, by id; the last line has the highest one."""
+    hello = {
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}},
+    }  # fmt: skip
+    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    command, environment = server_command(root)
+    found: dict[int, dict[str, Any]] = {}
+    with subprocess.Popen(command, env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as server:
+        assert server.stdin
+        assert server.stdout
+        assert server.stderr
+        server.stdin.write("\n".join([json.dumps(hello), json.dumps(ready), *lines]) + "\n")
+        server.stdin.flush()
+        while (last := json.loads(lines[-1])["id"]) not in found:
+            answered = json.loads(server.stdout.readline())
+            found |= {answered["id"]: answered} if answered.get("id") is not None else {}
+        assert server.poll() is None
+        server.stdin.close()
+        assert "Traceback" not in server.stderr.read()
+        assert server.wait(30) == 0
+    return {number: one for number, one in found.items() if number <= last}
+
+
+def call(number: int, name: str, **arguments: Any) -> str:
+    params = {"name": name, "arguments": arguments}
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
+
+
+@pytest.mark.slow
+def test_the_session_survives_what_is_no_json_unknown_tools_and_huge_arguments(tmp_path: Path) -> None:
+    root = sample_folder(tmp_path)
+    by_id = answers_to_lines(
+        root,
+        "{ this is no JSON",
+        '{"jsonrpc": "2.0", "id": 1, "method": "no/such"}',
+        call(2, "format_disk"),
+        call(3, "open", trace="x" * 5_000_000),
+        call(4, "open", trace="sample_trace.json.gz", colour="red"),
+        call(5, "critical_path", trace="sample_trace.json.gz", step=10**30),
+        "[" * 100_000,
+        call(6, "open", trace="sample_trace.json.gz"),
+    )
+    assert "error" in by_id[1]
+    assert "no tool 'format_disk'" in by_id[2]["error"]["message"]
+    for number in (3, 4, 5):
+        text = by_id[number]["result"]["content"][0]["text"]
+        assert by_id[number]["result"]["isError"]
+        assert len(text) < 1_000
+        assert json.loads(text)["cannot_answer"] is True
+    assert not by_id[6]["result"].get("isError", False)
+
+
+@pytest.mark.slow
+def test_a_cancelled_question_ends_and_the_next_one_is_answered(tmp_path: Path) -> None:
+    import anyio
+
+    root = sample_folder(tmp_path)
+
+    async def act(client: Any) -> str:
+        with anyio.move_on_after(0.01):
+            await client.call_tool("overview", {"trace": "four_ranks"})
+        return text_of(await client.call_tool("overview", TRACE))
+
+    assert "bound by GPU compute" in in_session(root, act)
+
+
+@pytest.mark.slow
+def test_questions_at_the_same_time_are_all_answered_as_one_after_the_other(tmp_path: Path) -> None:
+    import anyio
+
+    root, progress = sample_folder(tmp_path), list[str]()
+    calls = [one for one in CALLS if one[0] != "render_picture"]
+
+    async def report(_: float, __: float | None, message: str | None) -> None:
+        progress.append(str(message))
+
+    async def act(client: Any) -> tuple[list[str], list[str]]:
+        found = [""] * len(calls)
+
+        async def ask(at: int) -> None:
+            name, arguments = calls[at]
+            found[at] = text_of(await client.call_tool(name, arguments, progress_callback=report))
+
+        async with anyio.create_task_group() as group:
+            for at in range(len(calls)):
+                group.start_soon(ask, at)
+        return found, [text_of(result) for result in await call_all(client, calls)]
+
+    together, alone = in_session(root, act)
+    # How much is in memory differs.
+    of_server = re.compile(r'"server":"[^"]*"')
+    assert [of_server.sub("", text) for text in together] == [of_server.sub("", text) for text in alone]
+    assert len(progress) >= len(calls)
