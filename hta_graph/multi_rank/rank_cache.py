@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +42,8 @@ def cached_ranks(
         asked: what is asked of each.
         threads: how many files are looked at at once.
     """
+    from concurrent.futures import ThreadPoolExecutor  # late: one file needs none
+
     found, missed = dict[int, DependencyGraph](), list[int]()
 
     def look_up(file: RankFile) -> None:
