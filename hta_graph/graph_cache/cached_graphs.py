@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cached_property
 from hashlib import blake2b
@@ -50,6 +51,7 @@ class GraphCache:
     def __init__(self, folder: CacheFolder) -> None:
         self.folder = folder
         self._contents: dict[Location, StoredContent | None] = {}
+        self._watched: dict[Location, FileVersion] = {}
 
     # -- entries of any kind -------------------------------------------------------------------------------------------
 
@@ -59,15 +61,15 @@ class GraphCache:
         return self.folder.read(name, str(path)) if name else None
 
     def has(self, path: Location, kind: str, asked: Any) -> bool:
-        """Return whether something of a kind is kept of a file."""
-        name = self._name(path, kind, asked)
-        return bool(name) and self.folder.has(name)
+        """Return whether something of a kind is kept of a file that has been read."""
+        return self._is_as_read(path) and self.folder.has(self._name(path, kind, asked))
 
     def keep(self, path: Location, kind: str, asked: Any, entry: Entry) -> None:
-        """Keep something of a file that was read since its content was hashed."""
-        name, content = self._name(path, kind, asked), self._contents.get(path)
-        if content is None or not isinstance(path, Path) or not is_unchanged(path, content):
+        """Keep something of a file that has been read."""
+        content = self._contents.get(path) if self._is_as_read(path) else None
+        if content is None or not isinstance(path, Path):
             return
+        name = self._name(path, kind, asked)
         record = {"kind": kind, "content": content.digest, "file": _shown_name(path), **entry.record}
         self.folder.write(name, Entry(record, entry.columns))
 
@@ -81,8 +83,28 @@ class GraphCache:
             self._contents[path] = None if is_remote(path) else self._content_of(path)
         return self._contents[path] is not None
 
+    def watch(self, path: Location) -> None:
+        """Hash a file, before it is read; where any change of it would show that can wait until it has been read."""
+        if path in self._contents or not isinstance(path, Path):
+            return
+        with suppress(OSError, ValueError):
+            version = FileVersion.of(path.stat())
+            if version.is_settled:
+                self._watched[path] = version
+                return
+        self.look_at(path)
+
+    def _is_as_read(self, path: Location) -> bool:
+        """Return whether a file that has been read still holds what was read: only of that something is kept."""
+        # What was first looked at when it had been read may be anything.
+        was_seen = path in self._contents or path in self._watched
+        content = self._contents[path] if was_seen and self.look_at(path) else None
+        return isinstance(path, Path) and content is not None and is_unchanged(path, content)
+
     def _content_of(self, path: Path) -> StoredContent | None:
         content = stored_content(path, self._noted_digest)
+        if content is not None and content.version != self._watched.get(path, content.version):
+            return None
         if content is not None and content.is_settled and content.version.size >= WORTH_A_NOTE:
             self._note(path, content)
         return content
@@ -145,7 +167,7 @@ class GraphCache:
             return None
 
     def has_graph(self, path: Location, *, salvage: bool) -> bool:
-        """Return whether the graph of a file is kept."""
+        """Return whether the graph of a file that has been read is kept."""
         return self.has(path, "graph", salvage)
 
     def keep_graph(self, graph: DependencyGraph, said: Mapping[str, int | None], *, salvage: bool) -> None:

@@ -47,7 +47,11 @@ def cached_ranks(
     found, missed = dict[int, DependencyGraph](), list[int]()
 
     def look_up(file: RankFile) -> None:
-        if not file.error and len(missed) < MAX_MISSES:
+        if file.error:
+            return
+        if len(missed) >= MAX_MISSES:
+            cache.watch(file.path)
+        else:
             known = None
             with suppress(OSError, MemoryError):  # who reads the file tells what is wrong
                 known = cached_rank(cache, file, asked(file))

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hta_graph.graph_cache import cached_graphs
+from hta_graph.build import build_graph
+from hta_graph.graph_cache import cached_graphs, stored_content
+from hta_graph.graph_cache.cache_folder import CacheFolder
+from hta_graph.graph_cache.cached_graphs import GraphCache
 from hta_graph.graph_cache.entry_file import Entry, entry_pieces, read_entry
 from tests.support.command_line import PROGRAM, one_error, run_command
 from tests.support.deep_tests import cases, deep
@@ -180,6 +183,25 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(
     assert entries(kept) == []
     trace.write_bytes(content)
     assert run_command(capsys, "info", trace) == before
+
+
+@pytest.mark.parametrize("is_settled", [True, False])
+def test_what_is_hashed_after_it_was_read_is_kept_only_if_a_change_would_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_settled: bool
+) -> None:
+    """Of many ranks without an entry not all are hashed first."""
+    path = Path(shutil.copyfile(ONE_RANK, tmp_path / "trace.json.gz"))
+    graph = build_graph(path)
+    monkeypatch.setattr(stored_content, "SETTLED_NS", -(10**12) if is_settled else 10**15)
+    unseen, watched, changed = (GraphCache(CacheFolder(tmp_path / str(at), pytest.fail)) for at in range(3))
+    watched.watch(path)
+    changed.watch(path)
+    unseen.keep_graph(graph, {}, salvage=False)
+    watched.keep_graph(graph, {}, salvage=False)
+    path.write_bytes(OTHER.read_bytes())
+    changed.keep_graph(graph, {}, salvage=False)
+    kept = [len(entries(tmp_path / str(at))) for at in range(3)]
+    assert kept == [0, 1, 0]
 
 
 def test_another_version_has_entries_of_its_own(
