@@ -10,7 +10,7 @@ import numpy as np
 
 from analyses.messages import graph_kernels as messages
 from hta_graph.arrays import distinct, take_or
-from hta_graph.attribution.graph_kernels import Replay, graph_kernels
+from hta_graph.attribution.graph_kernels import CaptureSource, Replay, graph_kernels
 from hta_graph.attribution.replayed_names import replayed_names
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.rank_summary import RankSummary
@@ -37,14 +37,16 @@ def naming_notes(scopes: Sequence[Scope]) -> list[str]:
 def naming_notes_of_rows(graph: DependencyGraph, rows: Ids, label: str) -> list[str]:
     """Return notes on the kernels of replays among rows (-1: none) of a rank's or a job's graph.
 
-    Of a rank summary there are none: its file is not aligned.
+    One says that captures of rank summaries are not used: their few rows cannot be aligned.
     """
-    notes = []
+    notes, is_unused = [], False
     for part in graph.rank_graphs:
         if part.graph.attached(RankSummary) is None:
             own = distinct(part.of_rank(rows[graph.rank_index_of(rows) == part.index]))
             notes += _notes_on(part.graph, own, (part.rank, label))
-    return notes
+        else:
+            is_unused |= part.graph.attached(CaptureSource) is not None
+    return [*notes, messages.NOT_IN_SUMMARIES] if is_unused else notes
 
 
 def _notes_on(graph: DependencyGraph, rows: Ids, head: tuple[int, str]) -> list[str]:

@@ -169,8 +169,8 @@ def _engine_lengths(row: EngineStepRow, window: Window, graph: DependencyGraph) 
     if not is_job:
         before_first = max(row.idle_before_ns - row.before_recording_ns, 0)
         named.append(engine_messages.idle(before_first, row.idle_ns - before_first, length, on_cpu=row.is_on_cpu))
-    if row.before_recording_ns and not is_job:
-        named.append(engine_messages.before_recording(row.before_recording_ns))
+    if (before_ns := row.unrecorded_ns) and not is_job:
+        named.append(engine_messages.before_recording(before_ns))
     rows = engine_rows(graph)
     earlier = [one for one in rows if one.number < row.number and len(one.rows)]
     if earlier and row.waits_ns > ALIKE * row.latency_ns and not is_job:

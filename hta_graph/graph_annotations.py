@@ -25,6 +25,7 @@ from hta_graph.attribution.replayed_names import RecordedNames, RecordedSource
 from hta_graph.errors import TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
+from hta_graph.log import log_warning
 from hta_graph.model import Ids
 from hta_graph.storage.location import Location
 from hta_graph.trace.decompress import read_bytes
@@ -72,8 +73,7 @@ def recorded_names(graph: DependencyGraph) -> dict[str, RecordedNames]:
     # A job's graph, and one that was made from a table, has no file of its own.
     if not len(rows) or not graph.path.is_file():
         return {}
-    attached = graph.attached(AnnotationFiles)
-    files = attached.paths if attached and attached.paths else _files_beside(graph)
+    files = _annotation_files(graph)
     data = read_bytes(graph.path).data
     if not ANNOTATED.search(data) and not (files and HAS_NODES.search(data)):
         return {}
@@ -105,6 +105,21 @@ def recorded_owners(graph: DependencyGraph, kind: str) -> RecordedNames:
     return recorded_names(graph).get(kind) or RecordedNames(_nothing(graph), ())
 
 
+def _annotation_files(graph: DependencyGraph) -> Sequence[Location]:
+    """Return the files of annotations that are named for a graph, else those next to its trace that can be read."""
+    attached = graph.attached(AnnotationFiles)
+    if attached and attached.paths:
+        return attached.paths
+    found = []
+    for path in _files_beside(graph):
+        try:
+            read_annotations(path)
+            found.append(path)
+        except TraceError as error:
+            log_warning(f"{error}; continuing without it")
+    return found
+
+
 def _files_beside(graph: DependencyGraph) -> Sequence[Location]:
     """Return the files of annotations next to a trace, else in the folder above it, of its rank or of none."""
     own = Path(str(graph.path))
@@ -123,7 +138,7 @@ def read_annotations(path: Location) -> dict[int, dict[str, Any]]:
     """
     try:
         document = msgspec.json.decode(read_bytes(path).data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TraceError(path, f"is no file of annotations of graph nodes: {error}") from None
     if not isinstance(document, dict):
         raise TraceError(path, "is no file of annotations of graph nodes: it holds no object")

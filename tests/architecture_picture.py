@@ -27,6 +27,7 @@ SAYS = {
     "report": "the report and the timeline, as pages",
     "catalogue": "all questions",
     "diff": "two runs or jobs,\ncompared",
+    "gate": "pass or fail against\na baseline",
     "help_index": "each question's help\nand options",
     "questions": "one file per question, with its figure;\nnone imports another",
     "analysis": "shared by all answers",

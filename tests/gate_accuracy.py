@@ -3,8 +3,8 @@
 ``python -m tests.gate_accuracy [--pairs N] [FOLDER…]`` prints two tables. Equal programs: N pairs of simulated runs
 (default: 600), and the parts of the recordings in the folders (default: the shared ones): halves, and odd and even
 steps, of each rank and job; a folder is compared with its repetition, whose name has a 2 at its end. Slower programs:
-simulated runs with one cause. Beside the gate stand the rule "the median is more than 5% longer", and the rule of the
-gate of nsys-ai 0.3.0.
+simulated runs with one cause. In addition to the gate: the rule "the median is more than 5% longer", and the rule of
+the gate of nsys-ai 0.3.0.
 """
 
 from __future__ import annotations

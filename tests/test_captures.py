@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter, defaultdict
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,17 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from analyses.report.timeline import scene_of
 from hta_graph import DependencyGraph
 from hta_graph.alignment.captured_launches import EDITS, POSITION, QUEUES, UNCHECKED
 from hta_graph.attribution.graph_kernels import calls_with_owners, graph_kernels, row_names
 from hta_graph.attribution.owners import owners
 from hta_graph.captures import find_captures, replayed_rows, with_captures
 from hta_graph.errors import TraceError
+from hta_graph.graph.job_graph import full_rank_graphs
+from hta_graph.multi_rank.read_ranks import ReadOptions
+from hta_graph.multi_rank.summary.summarize import SummaryRequest
+from hta_graph.multi_rank.summary_job import SummaryJobReader
 from tests.support.captured_programs import PROGRAMS, Kernel, captured, program, replayed
 from tests.support.command_line import command_json, one_error, run_command
 from tests.support.shared_traces import SHARED
@@ -403,6 +409,7 @@ def test_pictures_and_overlays_say_operators_and_how_they_are_known(
     assert "▸" not in (tmp_path / "q.dot").read_text()
 
 
+@pytest.mark.slow
 def test_a_job_names_the_kernels_of_each_rank_by_its_own_capture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -421,6 +428,17 @@ def test_a_job_names_the_kernels_of_each_rank_by_its_own_capture(
     # A summary has too few rows for a capture to be aligned: nothing is named, and nothing is wrong.
     few = command_json(capsys, "critical-path", tmp_path, "--whole", "--summaries", "always")
     assert not {"operator", "operator_evidence"} & set(few["segments"][0])
+    _, out, _ = run_command(capsys, "critical-path", tmp_path, "--whole", "--summaries", "always")
+    assert "captures are not used" in " ".join(out.split())
+
+
+def test_bars_of_the_timeline_say_operators(tmp_path: Path) -> None:
+    kernels = program("dense", layers=2)
+    graph = named_graph(tmp_path, captured([("c", kernels)]), replayed([("step", [kernels])]))
+    scene = scene_of([hg.critical_path(graph, hg.whole())], 1_000)
+    found = {scene.names[code] for code in scene.bars.name.tolist() if code >= 0}
+    assert "aten::mm (inferred by capture) ▸ gemm_64x128" in found
+    assert "gemm_64x128" not in found
 
 
 def test_the_headline_s_largest_item_has_its_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -447,6 +465,7 @@ def write_nodes(folder: Path, *, zero: bool = False) -> list[Kernel]:
     return kernels
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("place", ["named", "beside", "above", "in the folder"])
 def test_a_file_of_annotations_names_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str) -> None:
     (tmp_path / "traces").mkdir()
@@ -485,6 +504,35 @@ def test_odd_annotations_name_nothing(tmp_path: Path, capsys: pytest.CaptureFixt
     assert [row["name"] for row in found] == ["(unknown)"]
 
 
+@pytest.mark.parametrize("text", ['{"12": [', '{"12": ' + "[" * 100_000])
+def test_a_broken_file_of_annotations_is_left_out_unless_it_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (tmp_path / "traces").mkdir()
+    write_nodes(tmp_path)
+    names = tmp_path / "kernel_annotations_rank0_1.json"
+    names.write_text(text)
+    ask = ("attribution", tmp_path / "traces" / "r.json", "--by", "module")
+    assert run_command(capsys, *ask)[0] == 0
+    assert f"{names}: is no file of annotations" in one_error(capsys, tmp_path, *ask, "--capture", names)
+
+
+@pytest.mark.slow
+def test_control_characters_of_an_annotation_are_not_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "traces").mkdir()
+    kernels = write_nodes(tmp_path)
+    said = {node: [{"module_fqn": "a\x1b[31m\u202eb"}] for node in annotations(kernels)}
+    (tmp_path / "kernel_annotations_rank0_1.json").write_text(json.dumps(said))
+    for ask in (("attribution", "--by", "module"), ("critical-path", "--whole"), ("what-if", "--whole")):
+        _, out, err = run_command(capsys, ask[0], tmp_path / "traces" / "r.json", *ask[1:])
+        assert "\x1b" not in out + err
+        assert "\u202e" not in out + err
+    run_command(capsys, "render", "--path", tmp_path / "traces" / "r.json", "--whole", "-o", tmp_path / "p.dot")
+    assert "\x1b" not in (tmp_path / "p.dot").read_text()
+
+
 def test_annotations_of_another_rank_are_not_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "traces").mkdir()
     kernels = write_nodes(tmp_path)
@@ -513,6 +561,64 @@ def test_other_commands_take_a_folder_with_a_capture(
     status, _, err = run_command(capsys, words[0], tmp_path / "run", *words[1:])
     assert status == 0, err
     assert "Traceback" not in err
+
+
+def test_diff_says_which_kernels_each_side_has_names_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_pair(tmp_path / "before")
+    kernels = write_pair(tmp_path / "after")
+    written(tmp_path / "after" / "b.json", replayed([("step", [kernels, kernels])]))
+    named = [str(tmp_path / side / "b.json") for side in ("before", "after")]
+    capture = ("--capture", tmp_path / "before" / "a.json")
+    for words in ((*named, *capture), (tmp_path / "before", tmp_path / "after")):
+        status, out, _ = run_command(capsys, "diff", *words)
+        assert status == 0
+        said = [line for line in out.splitlines() if "inferred by capture" in line]
+        counted = ["46 of 46 kernels of 1 graph replay ", "92 of 92 kernels of 2 graph replays "]
+        assert [line.split(":")[0] for line in said] == ["Before", "After"]
+        assert all(count in line for count, line in zip(counted, said, strict=True))
+    _, out, _ = run_command(capsys, "diff", *named)
+    assert "inferred by capture" not in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("summaries", [(), ("--summaries", "always")])
+def test_captures_in_folders_of_jobs_name_kernels_of_whole_ranks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], summaries: tuple[str, ...]
+) -> None:
+    for replays, side in enumerate(("before", "after"), 1):
+        (tmp_path / side).mkdir()
+        for rank in (0, 1):
+            kernels = program("dense", layers=3 + rank)
+            written(tmp_path / side / f"c{rank}.json", captured([("c", kernels)], rank=rank))
+            written(tmp_path / side / f"r{rank}.json", replayed([("ProfilerStep#1", [kernels] * replays)], rank=rank))
+    status, out, err = run_command(capsys, "diff", tmp_path / "before", tmp_path / "after", *summaries)
+    assert status == 0, err
+    assert out.count("inferred by capture (c0.json)") == 2
+
+
+def test_summaries_keep_the_captures_of_ranks_that_are_read_again(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        kernels = program("dense", layers=3 + rank)
+        written(tmp_path / f"c{rank}.json", captured([("c", kernels)], rank=rank))
+        written(tmp_path / f"r{rank}.json", replayed([("ProfilerStep#1", [kernels])], rank=rank))
+    question = SummaryRequest()
+    summaries = {graph.rank or 0: graph for graph in hg.read_graphs(tmp_path, summary=question)}
+    reader = SummaryJobReader(ReadOptions(), question, salvage=False, progress=lambda _: nullcontext(lambda *_: None))
+    for rank, graph in full_rank_graphs(reader.job(summaries), (0, 1)).items():
+        assert graph_kernels(graph).captures[0].path.name == f"c{rank}.json"
+
+
+@pytest.mark.parametrize("command", ["strip", "counters"])
+def test_where_rows_are_written_captures_have_no_effect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    write_pair(tmp_path)
+    ask = (command, tmp_path / "b.json", "-o")
+    status, _, err = run_command(capsys, *ask, tmp_path / "named.json", "--capture", tmp_path / "a.json")
+    assert status == 0, err
+    assert "--capture has no effect: rows are written as they were recorded" in err
+    assert run_command(capsys, *ask, tmp_path / "plain.json")[0] == 0
+    assert (tmp_path / "named.json").read_bytes() == (tmp_path / "plain.json").read_bytes()
 
 
 # -- real pairs -------------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ class RankInputs:
     cache: GraphCache | None = None
     use_summaries: str | None = None
     step_patterns: tuple[str, ...] = ()
-    captures: Sequence[str] = ()
+    captures: Sequence[str | Location] = ()
 
     @classmethod
     def of(cls, options: argparse.Namespace, inputs: Sequence[str | Location] | None = None) -> RankInputs:
@@ -200,7 +200,7 @@ class RankInputs:
             # A single rank is analyzed in full.
             (found,) = few.values()
             self._report_single_rank(found)
-            return replace(self, inputs=[found.path]).one_graph()
+            return replace(self, inputs=[found.path], captures=(*self.captures, *captures_of(found))).one_graph()
         few = self._numbered_by_flight(few)
         return self._job_reader(question).job(few)
 
@@ -257,7 +257,7 @@ class RankInputs:
         _print_each(found.trace.repairs, say)
         if self.left_out:
             say(f"continuing with {found.path}, rank {found.rank}")
-        elif self.rank is None and (files := self.count_files(besides=_captures_of(found))) > 1:
+        elif self.rank is None and (files := self.count_files(besides=captures_of(found))) > 1:
             say(f"analyzing rank {found.rank} of {files} files; use --rank N for another one")
         return found
 
@@ -268,9 +268,9 @@ class RankInputs:
             _print_each(found.trace.repairs, say)
         return graphs
 
-    def graph_of(self, path: Location) -> DependencyGraph:
-        """Build the full graph of a rank whose file has been read before."""
-        asked = replace(self, inputs=[path], rank=None)
+    def graph_of(self, path: Location, captures: Sequence[Location] = ()) -> DependencyGraph:
+        """Build the full graph of a rank whose file has been read before, with the captures that were found then."""
+        asked = replace(self, inputs=[path], rank=None, captures=captures or self.captures)
         return next(asked._started(ProgressLine(""), 1))  # noqa: SLF001 - of the same class
 
     def _started(
@@ -390,7 +390,7 @@ def _progress_bar(doing: str) -> Iterator[Progress]:
         yield line.update
 
 
-def _captures_of(graph: DependencyGraph) -> Collection[Location]:
+def captures_of(graph: DependencyGraph) -> Sequence[Location]:
     """Return the files that are no ranks, but captures of a rank's graphs."""
     from hta_graph.attribution.graph_kernels import CaptureSource
 

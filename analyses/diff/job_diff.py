@@ -18,7 +18,7 @@ from analyses.diff.environment import caveats, environment, environment_lines
 from analyses.diff.job_side import CAUSE_KEYS, GROUP_KEYS, STEPS_LISTED, JobRows, JobSide
 from analyses.diff.length_comparison import AllSteps, Comparison, compare_lengths, last_levels, repetition_noise
 from analyses.diff.merge_tables import SIDES, SideRows, merge_medians
-from analyses.diff.run_diff import TIMES, answer_of_comparison, comparison_keys, work_lines
+from analyses.diff.run_diff import TIMES, answer_of_comparison, comparison_keys, naming_lines, work_lines
 from analyses.diff.sides import Side
 from analyses.diff.step_kinds import kinds_by_number, kinds_of_steps
 from analyses.display.dataframe_text import RANKS_LISTED
@@ -369,7 +369,10 @@ def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> Jo
         kinds,
         of_neighbors,
     )
-    return replace(found, levels=levels)
+    refused = found.refused
+    if control.phases and test.phases and not control.phases & test.phases:
+        refused = messages.other_phases(sorted(control.phases), sorted(test.phases))
+    return replace(found, levels=levels, refused=refused)
 
 
 def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
@@ -413,7 +416,9 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
             *(line for line in verdicts if line not in first),
         ],
         conclusion=conclusion,
-        closing_notes=[] if is_same else [*_closing_lines(found), _rank_note(ranks), *noise_lines(found)],
+        closing_notes=[]
+        if is_same
+        else [*_closing_lines(found), _rank_note(ranks), *naming_lines(ranks), *noise_lines(found)],
         keys={
             **of_one_rank.keys,
             "conclusion": " ".join(of_one_rank.conclusion),

@@ -26,6 +26,7 @@ from analyses.diff.sides import (
 )
 from analyses.window_report import delaying_rank
 from hta_graph.arrays import summed_by, take_or
+from hta_graph.attribution.graph_kernels import CaptureSource
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict, job_verdict, wait_causes
@@ -146,9 +147,10 @@ STEPS_LISTED = 24
 class JobSide(Lengths):
     """What is kept of a job's windows when its ranks are released: all lengths (ns), and rows of the listed ones.
 
-    ``files`` are those of its ranks by number, ``hosts`` those of the ranks that record it; ``world_size`` is the
-    number of ranks, given or not. ``missing`` are the ranks that lack a window. ``steps`` are records of all steps
-    where these are compared, ``step_numbers`` the steps of the lengths and ``path_numbers`` those of the rows;
+    ``files`` are those of its ranks by number, ``captures`` the recordings that name the kernels of their graphs,
+    ``hosts`` those of the ranks that record it; ``world_size`` is the number of ranks, given or not. ``missing`` are
+    the ranks that lack a window. ``steps`` are records of all steps where these are compared, ``step_numbers`` the
+    steps of the lengths and ``path_numbers`` those of the rows; ``phases`` are what an inference engine does in them;
     ``verdict`` says which rank delays the job.
     """
 
@@ -169,6 +171,8 @@ class JobSide(Lengths):
     path_numbers: tuple[int, ...] = ()
     around: Neighbors = field(default_factory=Neighbors)
     annotations_on_path: frozenset[str] = frozenset()
+    phases: frozenset[str] = frozenset()
+    captures: Mapping[int, Sequence[Location]] = field(default_factory=dict)
 
     def since(self, place: int) -> Self:
         """Return the windows from a place on."""
@@ -281,7 +285,8 @@ def _side_of_steps(job: JobGraph, steps: list[StepLength], data_load: Sequence[s
     usual = int(np.flatnonzero(listed == median_index(lengths))[0])
     records = _step_records(job, {one.number for one in steps}, paths)
     numbers = tuple(one.number for one in steps)
-    return _side(job, measure, lengths, paths, usual, numbers=numbers, warms_up=first, steps=records)
+    made = _side(job, measure, lengths, paths, usual, numbers=numbers, warms_up=first, steps=records)
+    return replace(made, phases=frozenset(one.phase for one in steps if one.phase))
 
 
 def listed_steps(lengths: Ints) -> Ints:
@@ -312,6 +317,11 @@ def _side(
     sizes = [part.graph.trace.world_size for part in job.rank_graphs]
     return JobSide(
         files={part.rank: job.graph(part.rank).path for part in job.rank_graphs},
+        captures={
+            part.rank: source.paths
+            for part in job.rank_graphs
+            if (source := job.graph(part.rank).attached(CaptureSource))
+        },
         hosts={rank: host for rank, host in hosts.items() if host},
         world_size=next((size for size in sizes if size is not None), None),
         measure=measure,

@@ -113,12 +113,12 @@ def _common_operators(control: Scope, test: Scope) -> tuple[Repetitions, Codes]:
 
 
 def matched_units(
-    codes: tuple[Ints, Ints], ns: tuple[Ints, Ints], tells: Bools | None = None
+    codes: tuple[Ints, Ints], ns: tuple[Ints, Ints], shows_noise: Bools | None = None
 ) -> tuple[Repetitions, Codes]:
-    """Align the units of two runs, which are numbered alike; ``tells`` marks those of the control that show noise."""
+    """Align the units of two runs, which are numbered alike; ``shows_noise`` marks units of the control."""
     left, right = align(*codes)
-    if tells is not None:
-        left, right = left[tells[left]], right[tells[left]]
+    if shows_noise is not None:
+        left, right = left[shows_noise[left]], right[shows_noise[left]]
     return Repetitions(codes[0][left], ns[0][left], ns[1][right]), ((codes[0], ns[0]), (codes[1], ns[1]))
 
 

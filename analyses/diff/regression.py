@@ -21,8 +21,9 @@ from hta_graph.errors import CannotCompareError
 FEWEST_PAIRS = 2
 """Of a single pair of steps nothing shows how much it differs by chance."""
 
-OF_ALL_STEPS = 2
-"""How many differences are of all compared steps: that of the usual step, and that of the mean."""
+Basis = Literal["medians", "pairs", "ranks", "means"]
+OF_ALL_STEPS = 3
+"""How many differences are of all compared steps: by medians or pairs, by ranks, and of the mean."""
 Verdict = Literal["pass", "regression", "cannot_compare"]
 Obstacle = Literal["unreadable", "partial", "gpu", "world_size", "ranks", "model", "pytorch", "steps", "metric"]
 """Why two runs cannot be compared."""
@@ -66,7 +67,7 @@ class Difference:
     control: float
     difference: float
     noise: float
-    basis: Literal["medians", "pairs", "means"]
+    basis: Basis
     steps: tuple[int, int | None] | None = None
     """The first and the last step where not all are compared; without a last one, all since the first."""
     kind: str = ""
@@ -132,8 +133,9 @@ def ruling(found: Comparison[Lengths], limit: float, *, per_kind: bool = False) 
 def _differences(found: Comparison[Lengths], *, per_kind: bool) -> Iterator[Difference]:
     change, first = found.change, found.levels.since[1]
     since = None if first is None else (first, None)
-    usual: Literal["pairs", "medians"] = "pairs" if change.is_paired else "medians"
+    usual: Basis = "pairs" if change.is_paired else "medians"
     yield Difference(change.control_ns, change.difference_ns, change.noise_ns, usual, since)
+    yield Difference(change.control_ns, change.shift_ns, change.shift_noise_ns, "ranks", since)
     yield Difference(change.means_ns[0], change.summed_ns, change.summed_noise_ns, "means", since)
     for level in found.levels.earlier:
         if level.side == "test":

@@ -36,6 +36,7 @@ from analyses.diff.step_change import KindChange
 from analyses.diff.step_levels import EarlierLevel
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.display.labels import short_labels
+from analyses.graph_names import naming_notes
 from analyses.messages import diff as messages
 from analyses.scope import Scope
 from analyses.tables import Table
@@ -273,7 +274,12 @@ def _closing_lines(found: Comparison[Side]) -> list[str]:
         said.append(messages.medians_of_steps(labels))
     for name, side in found.sides.items():
         said += [messages.of_side(name, line) for line in rows_after_lines(side.path.window)]
-    return said
+    return said + naming_lines(found)
+
+
+def naming_lines(found: Comparison[Side]) -> list[str]:
+    """Say of each side how many kernels of CUDA graphs are named by captures, and which have no name."""
+    return [messages.of_side(name, line) for name, side in found.sides.items() for line in naming_notes([side.scope])]
 
 
 def figure(found: Answer) -> Figure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -211,7 +212,7 @@ def sides_of_steps(
         data_load: that of :func:`critical_path`.
         form: compare the steps on the CPU, or (else) their iterations.
     """
-    lengths = [[one for one in step_lengths(graph) if one.is_candidate] for graph in graphs]
+    lengths = _compared_steps(graphs)
     if not all(lengths):
         return [side_of_window(graph, whole(), data_load) for graph in graphs]
     alone = [is_first_of_recording(graph, own[0]) for graph, own in zip(graphs, lengths, strict=True)]
@@ -225,6 +226,26 @@ def sides_of_steps(
         _side_of_steps(graph, own, measure, data_load, warms_up=first)
         for graph, own, first in zip(graphs, lengths, alone, strict=True)
     ]
+
+
+def _compared_steps(graphs: Sequence[DependencyGraph]) -> list[list[StepLength]]:
+    """Return the steps of runs that are no warm-up: of inference engines those of one phase that all have.
+
+    Where the phase with most time is another one in each run, it is the common one with most time; none if none is.
+    """
+    every = [step_lengths(graph) for graph in graphs]
+    candidates = [[one for one in own if one.is_candidate] for own in every]
+    phases = [{one.phase for one in own} for own in candidates]
+    if not all(candidates) or set.intersection(*phases):
+        return candidates
+    usable = [[one for one in own[1:] if one.launches_work and one.iteration_ns > 0] for own in every]
+    time = [Counter[str | None]() for _ in usable]
+    for counted, own in zip(time, usable, strict=True):
+        for one in own:
+            counted[one.phase] += one.iteration_ns
+    common = [phase for phase in time[0] if all(phase in of_run for of_run in time)]
+    chosen = max(common, key=lambda phase: sum(of_run[phase] for of_run in time), default="")
+    return [[one for one in own if one.phase == chosen] for own in usable]
 
 
 def is_first_of_recording(graph: DependencyGraph, one: StepLength) -> bool:

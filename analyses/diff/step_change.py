@@ -30,6 +30,10 @@ RANK_ERRORS = 2.0
 
 More would let a single step that hangs hide a difference of seven steps a side.
 """
+BOUND_ERRORS = 2.576
+"""How far the lower bound of a shift is below it, in standard deviations of ranks: 99.5% of normal noise is above."""
+HANGING, MOST_HANGING = 5.0, 0.2
+"""By how many spreads a step that hangs is longer than others of its kind, and which share of steps does so at most."""
 POOLED_WEIGHT = 4
 """How many deviations of a kind's own count as much as the spread of all kinds."""
 ENOUGH_IN_ORDER = 8
@@ -92,6 +96,9 @@ class StepChange:
     pairs: tuple[Ints, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
     is_paired: bool = False
     kinds: tuple[KindChange, ...] = ()
+    shift_ns: float = 0.0
+    shift_noise_ns: float = NO_SUM
+    """By how much steps are longer by ranks (Hodges and Lehmann), and how far its bound of 99.5% is below that."""
 
     @property
     def summed_ns(self) -> float:
@@ -101,6 +108,12 @@ class StepChange:
     def with_noise(self, share: float) -> StepChange:
         """Return the change with a noise of at least a share of the control."""
         return replace(self, noise_ns=max(self.noise_ns, share * self.control_ns))
+
+    def with_run_noise(self, share: float) -> StepChange:
+        """Return the change where whole runs are apart by a share of the control by chance, by each figure."""
+        least_ns = share * self.control_ns
+        means, shift = max(self.summed_noise_ns, least_ns), max(self.shift_noise_ns, least_ns)
+        return replace(self.with_noise(share), summed_noise_ns=means, shift_noise_ns=shift)
 
     @property
     def is_usual(self) -> bool:
@@ -184,8 +197,18 @@ def _change_of_kinds(control: StepLengths, test: StepLengths) -> StepChange:
     is_paired = sides.go_together(pairs)
     usual = sides.change_of_pairs(pairs) if is_paired else sides.change_of_medians()
     means, summed_noise_ns = sides.means_and_noise()
+    shift = sides.shift_of_pairs(pairs) if is_paired else _Sides(*sides.without_hanging()).shift_of_ranks()
     return StepChange(
-        control_ns, test_ns, usual[0], max(usual[1], least), means, max(summed_noise_ns, least), pairs, is_paired
+        control_ns,
+        test_ns,
+        usual[0],
+        max(usual[1], least),
+        means,
+        max(summed_noise_ns, least),
+        pairs,
+        is_paired,
+        shift_ns=shift[0],
+        shift_noise_ns=max(shift[1], least),
     )
 
 
@@ -239,17 +262,51 @@ class _Sides:
         It is the shift at which the rank-sum test of Wilcoxon, stratified by kind, rejects that both sides are equal;
         of few steps that from which on all steps of one side are longer than all of the other.
         """
+        shifts, variance = self._shifts(self.medians, slower=slower)
+        crowded = len(shifts) / 2 + RANK_ERRORS * np.sqrt(variance)
+        return float(shifts[min(len(shifts), int(np.ceil(crowded))) - 1])
+
+    def _shifts(self, centers: Floats, *, slower: bool) -> tuple[Floats, float]:
+        """Return by how much each step of a side is longer than each of the other, sorted, and the ranks' variance."""
         apart, variance = [], 0.0
         for kind in range(self.kinds):
-            own = [
-                _evenly(side.ns[side.kind == kind] - ns[kind]) for side, ns in zip(self.both, self.medians, strict=True)
-            ]
+            own = [_evenly(side.ns[side.kind == kind] - ns[kind]) for side, ns in zip(self.both, centers, strict=True)]
             apart.append(np.subtract.outer(*(own if slower else own[::-1])).ravel())
             n, m = map(len, own)
             variance += n * m * (n + m + 1) / 12
-        shifts = np.sort(np.concatenate(apart))
-        crowded = len(shifts) / 2 + RANK_ERRORS * np.sqrt(variance)
-        return float(shifts[min(len(shifts), int(np.ceil(crowded))) - 1])
+        return np.sort(np.concatenate(apart)), variance
+
+    def without_hanging(self) -> list[StepLengths]:
+        """Leave out the few steps that hang: they are part of the means, and say nothing about the others."""
+        away = [side.ns / medians[side.kind] - 1 for side, medians in zip(self.both, self.medians, strict=True)]
+        hang = np.split(_hangs(np.concatenate(away)), [len(away[0])])
+        kept = [side.take(~own) for side, own in zip(self.both, hang, strict=True)]
+        few = all(own.mean() <= MOST_HANGING for own in hang)
+        is_whole = all((np.bincount(side.kind, minlength=self.kinds) > 0).all() for side in kept)
+        return kept if few and is_whole else list(self.both)
+
+    def shift_of_ranks(self) -> tuple[float, float]:
+        """Return by how much the test is longer by ranks, which need no shape of noise, and the noise of that.
+
+        It is the median of all differences between a step of one side and one of the other; the bound is the shift
+        that the rank-sum test rejects.
+        """
+        shift_ns, noise_ns = _shift_and_noise(*self._shifts(np.zeros_like(self.medians), slower=False))
+        control_ns = float((self.medians[0] * self.weight).sum())
+        noise_ns = max(noise_ns * self._dependence(), self._drift() * control_ns)
+        return shift_ns, noise_ns + self._excess_of_rare(self.medians[1] - self.medians[0], self.weight)
+
+    def shift_of_pairs(self, pairs: tuple[Ints, Ints]) -> tuple[float, float]:
+        """Return the same of pairs: from the means of each two differences, and the test of signed ranks."""
+        kind = self.both[0].kind[pairs[0]]
+        differ = self.both[1].ns[pairs[1]] - self.both[0].ns[pairs[0]]
+        medians = np.nan_to_num(_by_kind(np.median, differ, kind, self.kinds))
+        shift_ns, noise_ns = _shift_and_noise(*_means_of_two(differ, kind))
+        noise_ns *= dependence([differ - medians[kind]])
+        if not self._have_equal_numbers(pairs):
+            noise_ns = max(noise_ns, self._drift() * float((self.medians[0] * self.weight).sum()))
+        weight = np.bincount(kind, minlength=self.kinds) / len(kind)
+        return shift_ns, noise_ns + self._excess_of_rare(medians, weight)
 
     def _away(self) -> list[Floats]:
         """Return by how much each step differs from the mean of its kind, as a share."""
@@ -338,15 +395,33 @@ def _spreads(away: Floats, kind: Ints, kinds: int) -> Floats:
 
 def _least_shift_of_signs(away: Floats, kind: Ints, *, slower: bool) -> float:
     """Return the shift beyond which differences of pairs would be on one side of zero (signed ranks of Wilcoxon)."""
+    shifts, variance = _means_of_two(away * (-1 if slower else 1), kind)
+    crowded = len(shifts) / 2 + RANK_ERRORS * np.sqrt(variance)
+    return float(shifts[min(len(shifts), int(np.ceil(crowded))) - 1])
+
+
+def _means_of_two(differ: Floats, kind: Ints) -> tuple[Floats, float]:
+    """Return the means of each two differences of a kind, sorted, and the variance of signed ranks."""
     means, variance = [], 0.0
     for one in np.unique(kind).tolist():
-        own = _evenly(away[kind == one])
+        own = _evenly(differ[kind == one])
         n = len(own)
         means.append((np.add.outer(own, own) / 2)[np.triu_indices(n)])
         variance += n * (n + 1) * (2 * n + 1) / 24
-    shifts = np.sort(np.concatenate(means) * (-1 if slower else 1))
-    crowded = len(shifts) / 2 + RANK_ERRORS * np.sqrt(variance)
-    return float(shifts[min(len(shifts), int(np.ceil(crowded))) - 1])
+    return np.sort(np.concatenate(means)), variance
+
+
+def _shift_and_noise(shifts: Floats, variance: float) -> tuple[float, float]:
+    """Return the median of sorted shifts, and how far the bound is below it; infinitely far where too few are known."""
+    shift = float(np.median(shifts))
+    place = int(np.floor(len(shifts) / 2 - BOUND_ERRORS * np.sqrt(variance))) - 1
+    return shift, NO_SUM if place < 0 else shift - float(shifts[place])
+
+
+def _hangs(away: Floats) -> Bools:
+    """Mark the steps that are much longer than others of their kind, given by how much each is longer, as a share."""
+    found: Bools = away > HANGING * float(np.median(np.abs(away))) / NORMAL
+    return found
 
 
 def _evenly(values: Floats) -> Floats:

@@ -54,6 +54,8 @@ SHORT_IN_SERVING: Mapping[str, str] = {
     "not_started": "not started",
     "unrecorded": "unexplained",
     "other_ranks": "other ranks",
+    "no_requests": "no requests",
+    "too_few_requests": "too few requests",
     "cpu_compute": "CPU operators",
 }
 """What bounds the steps of an inference engine, and why the GPU is idle in and between them; others are words."""

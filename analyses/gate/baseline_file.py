@@ -265,6 +265,7 @@ NUMBERS = frozenset({"rank", "ranks"})
 
 def _rows_of(frame: pd.DataFrame, keys: list[str], windows: int, texts: _Texts, more: str = "") -> list[_Row]:
     """Return a row for each key, with its numbers in every window."""
+    frame = frame[(frame["ns"] != 0) | (frame[more] != 0 if more else False)]
     if not len(frame):
         return []
     grouped = frame.groupby(keys, sort=True).ngroup().to_numpy()

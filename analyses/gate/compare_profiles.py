@@ -72,7 +72,7 @@ def compare_profiles(
     measured = [[_shifted(own, offset) for own in side] for side in measured]
     spreads = [_Pooled.of(side) for side in measured]
     found = _compared(spreads[0].profile, spreads[1].profile)
-    found = replace(found, change=found.change.with_noise(_noise_between_runs(spreads)))
+    found = replace(found, change=found.change.with_run_noise(_noise_between_runs(spreads)))
     one, other = (spread.profile for spread in spreads)
     around = facts_that_differ(one.facts, other.facts, inputs_of_sides(one.inputs, other.inputs))
     return ProfileComparison(one, other, found, tuple(around), (len(control), len(test)), offset)

@@ -41,7 +41,7 @@ MOST_NAMES = 400
 OTHERS = "(others)"
 LONGEST_NAME = 160
 AROUND_UNITS = 2
-"""How many of the operators around a kernel tell it from others of its name."""
+"""How many of the operators around a kernel distinguish it from others of its name."""
 SOURCE_LINE = re.compile(r"(?:[^\s():]*[/\\])?([^\s()/\\:]+\.pyx?)\(\d+\): ")
 """A frame of Python: the folder can name a person, and each edit of the file changes the line."""
 FOLDER = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\:;,()'\"<>|]+)+[/\\](?=[^\s/\\])")
@@ -51,7 +51,7 @@ NO_VERDICT = JobVerdict("all_steps", None, (), "none", 0, 0, 0.0, 0.0, None, Non
 def portable_name(name: str) -> str:
     """Return a name without what belongs to one machine or one edit of the source: folders and lines.
 
-    Of a very long one the beginning is kept, and a number that tells it from others.
+    Of a very long one the beginning is kept, and a number that distinguishes it from others.
 
     >>> portable_name("/home/jane/work/train.py(61): log_loss"), portable_name("read /data/jane/x.bin")
     ('train.py: log_loss', 'read x.bin')
@@ -235,8 +235,8 @@ def _kernels(scope: Scope) -> UnitsInOrder:
         f"{portable_name(graph.names[pair & 0xFFFFFFFF])}{IN_CALL_PATH}{_innermost(paths.label(pair >> 32))}"
         for pair in pairs.tolist()
     ]
-    tells = graph.event_flags.communicates[work.row] if len(scope.work) else np.ones(len(work.row), np.bool_)
-    return _units(names, code.reshape(-1), work.length, tells)
+    marked = graph.event_flags.communicates[work.row] if len(scope.work) else np.ones(len(work.row), np.bool_)
+    return _units(names, code.reshape(-1), work.length, marked)
 
 
 IN_CALL_PATH = " in "

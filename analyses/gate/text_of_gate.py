@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from textwrap import wrap
 from typing import Any
 
 from analyses.display.labels import SHORT_IN_JOBS
@@ -14,11 +15,16 @@ from hta_graph.text.shorten import short_name
 CAUSES_PRINTED = 5
 WORK_PRINTED = 5
 LONGEST_CELL = 90
+WIDTH = 80
 
 
-def text_lines(found: Mapping[str, Any]) -> list[str]:
-    """Return the lines of an answer."""
-    return list(_lines(found))
+def text_lines(found: Mapping[str, Any], *, wide: bool = False) -> list[str]:
+    """Return the lines of an answer, in 80 columns if not ``wide``."""
+    return [part for line in _lines(found) for part in ([line] if wide else _wrapped(line))]
+
+
+def _wrapped(line: str) -> list[str]:
+    return wrap(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:

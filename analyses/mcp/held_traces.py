@@ -22,12 +22,13 @@ from hta_graph.errors import TraceError, UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
 from hta_graph.multi_rank.build_job import build_job
-from hta_graph.progress import begin_stage
 from hta_graph.storage.location import Location
 from hta_graph.trace.event_args import row_offsets
 from hta_graph.trace.rank_files import expand_inputs
 
 Answered = TypeVar("Answered")
+MOST_ANSWERS = 32
+"""Answers that stay with a trace."""
 
 
 @dataclass
@@ -43,8 +44,10 @@ class HeldTrace:
     _summary_jobs: dict[Any, DependencyGraph] = field(default_factory=dict)
 
     def once(self, question: Hashable, answer: Callable[[], Answered]) -> Answered:
-        """Return an answer, computed the first time."""
+        """Return an answer, computed the first time; only the last ones are kept."""
         if question not in self.answers:
+            if len(self.answers) >= MOST_ANSWERS:
+                del self.answers[next(iter(self.answers))]
             self.answers[question] = answer()
         found: Answered = self.answers[question]
         return found
@@ -90,6 +93,10 @@ class HeldTrace:
     def ranks_with_causes(self, window: WindowArgs) -> dict[int, DependencyGraph]:
         """Return the graphs of all ranks; of many ranks summaries with the causes of waits."""
         return self.inputs.all_ranks(few=window.summary_with_causes) if self.inputs.many_ranks else self.ranks
+
+    def is_only_rank(self, rank: int | None) -> bool:
+        """Return whether the trace has been read and holds this rank alone."""
+        return "ranks" in vars(self) and list(self.ranks) == [rank]
 
     def graph_of_rank(self, rank: int | None) -> DependencyGraph | None:
         """Return the graph of a rank as its file has it, if it is held; without a number the only one."""
@@ -161,7 +168,11 @@ class HeldTraces:
         Raises:
             HtaGraphError: it cannot be read.
         """
-        key = (place, rank, tuple(_identity(path) for path in expand_inputs([place])))
+        files = tuple(_identity(path) for path in expand_inputs([place]))
+        whole = self._held.get((place, None, files))
+        if whole is not None and whole.is_only_rank(rank):
+            rank = None
+        key = (place, rank, files)
         for old in [one for one in self._held if one[:2] == key[:2] and one != key]:
             self._drop(old)
         if key not in self._held:
@@ -175,8 +186,10 @@ class HeldTraces:
             if any(held is one for one in used) or key not in self._sizes:
                 self._sizes[key] = size_in_memory(held)
         while len(self._held) > 1 and self.size > self.limit:
-            begin_stage("dropping a trace")
             self._drop(next(iter(self._held)))
+        if self.size > self.limit:
+            for held in self._held.values():
+                held.answers.clear()
         gc.collect()  # a job and its path refer to each other, and the collector may be paused
 
     def _drop(self, key: Any) -> None:

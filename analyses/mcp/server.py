@@ -22,8 +22,8 @@ from mcp.shared.exceptions import MCPError
 from analyses.display.stderr import say
 from analyses.mcp.answers import as_json, cannot_answer, cannot_answer_error
 from analyses.mcp.held_traces import HeldTraces
-from analyses.mcp.questions import TOOLS, Question, Tool, wrong_arguments
 from analyses.mcp.served_files import ServedFiles
+from analyses.mcp.tools import TOOLS, Question, Tool, wrong_arguments
 from analyses.messages import mcp as messages
 from analyses.schemas import schema_names, schema_text
 from hta_graph import __version__

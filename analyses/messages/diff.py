@@ -191,6 +191,15 @@ def other_measures(before: str, after: str) -> str:
     return f"the before length is {_an(before)}, the after length {_an(after)}"
 
 
+def other_phases(before: Sequence[str], after: Sequence[str]) -> str:
+    """Refuse steps in which inference engines do different things.
+
+    >>> other_phases(["prefill"], ["decode"])
+    'most time before is in prefill steps, after in decode steps'
+    """
+    return f"most time before is in {' and '.join(before)} steps, after in {' and '.join(after)} steps"
+
+
 def _an(measure: str) -> str:
     return f"{'an' if measure[0] in 'aeiou' else 'a'} {measure}"
 

@@ -92,7 +92,12 @@ TITLE = "Performance gate"
 TITLES = {"pass": "pass", "regression": "regression", "cannot_compare": "cannot compare"}
 CAUSE = "cause: "
 INDENT = "  "
-BASIS = {"medians": "median", "pairs": "median, compared in pairs", "means": "mean"}
+BASIS = {
+    "medians": "median",
+    "pairs": "median, compared in pairs",
+    "ranks": "median, compared by ranks",
+    "means": "mean",
+}
 
 
 def amount(value: float, unit: str) -> str:

@@ -15,6 +15,7 @@ RULES = {
 }
 """How a replay was aligned → what that says."""
 
+NOT_IN_SUMMARIES = "captures are not used: rank summaries lack the kernels; use --summaries never"
 LAUNCHED_BY_GRAPH = "launched by a CUDA graph"
 NAME_THEM = Remedy(
     "record the capture of the graphs and pass captures=[…]", "record the capture of the graphs and use --capture"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,14 +18,19 @@ from analyses.messages import serving as messages
 from analyses.scope import Scope
 from analyses.tables import Table, table_of
 from hta_graph.arrays import rows_by_value
+from hta_graph.bounds import Bounds
 from hta_graph.colours import BOUND_COLOUR, IDLE_COLOUR
+from hta_graph.model import EventKind
 from hta_graph.paths.engine_gaps import StepGapCause, StepGaps, engine_gaps
 from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
+from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import main_phase
+from hta_graph.trace.engine_steps import read_step_name
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+    from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.model import Ints
 
 __all__ = ["TABLES", "answer", "engine_phases", "engine_steps", "figure", "graph_sizes", "step_gaps"]
@@ -118,13 +123,26 @@ def engine_phases(scopes: Sequence[Scope]) -> pd.DataFrame:
         bound_by (the largest of the four parts that follow), gpu_work_share, exposed_communication_share,
         idle_before_share, idle_inside_share (of the phase's time), tokens, tokens_per_s.
     """
-    found = table_of(scopes, lambda scope: _phase_records(_steps_of(scope)), PHASE_COLUMNS)
+    found = table_of(
+        scopes, lambda scope: _phase_records(_steps_of(scope), _times_without_requests(scope)), PHASE_COLUMNS
+    )
     return found.astype(dict.fromkeys(("tokens", "tokens_per_s"), "Int64"))
 
 
-def _phase_records(rows: Sequence[EngineStepRow]) -> list[dict[str, Any]]:
+def _times_without_requests(scope: Scope) -> Counter[int]:
+    """Return how long (ns) the GPU is idle before each step, by its number, because no request was to be computed."""
+    table, gaps, found = engine_step_table(scope.graph), engine_gaps(scope.graph), Counter[int]()
+    gaps = gaps.take(gaps.cause == StepGapCause.NO_REQUESTS)
+    for step, length in zip(gaps.step.tolist(), gaps.length.tolist(), strict=True):
+        found[table[step].number] += length
+    return found
+
+
+def _phase_records(rows: Sequence[EngineStepRow], unused: Mapping[int, int]) -> list[dict[str, Any]]:
     every = sum(row.own_ns for row in rows)
-    found = [_phase_record(phase, [row for row in rows if row.phase == phase], every) for phase in _phases(rows)]
+    found = [
+        _phase_record(phase, [row for row in rows if row.phase == phase], every, unused) for phase in _phases(rows)
+    ]
     return sorted(found, key=lambda record: -record["time_ns"])
 
 
@@ -132,11 +150,15 @@ def _phases(rows: Sequence[EngineStepRow]) -> list[str]:
     return list(dict.fromkeys(row.phase for row in rows))
 
 
-def _phase_record(phase: str, rows: Sequence[EngineStepRow], every_ns: int) -> dict[str, Any]:
+def _phase_record(
+    phase: str, rows: Sequence[EngineStepRow], every_ns: int, unused: Mapping[int, int]
+) -> dict[str, Any]:
     time_ns, parts = sum(row.own_ns for row in rows), _parts_of_time(rows)
     tokens = [row.engine.tokens for row in rows if row.engine.tokens is not None]
     known = len(tokens) == len(rows)
     shares = dict(zip(("cpu_compute" if rows[0].is_on_cpu else "gpu_compute", *BOUNDS[1:4]), parts, strict=True))
+    shares["too_few_requests"] = sum(unused.get(row.number, 0) for row in rows)
+    shares["host_between_steps"] -= shares["too_few_requests"]
     columns = ("gpu_work_share", "exposed_communication_share", "idle_before_share", "idle_inside_share")
     return {
         "phase": phase,
@@ -163,8 +185,8 @@ def step_gaps(scopes: Sequence[Scope]) -> pd.DataFrame:
 
     Returns:
         rank, scope, phase, place (before the step's first GPU work, or inside), cause, idle_ns, idle_share (of the idle
-        time of all steps), per_step_ns (by step of the phase), name (the annotation, frame, operator or call with most
-        of it); most idle time first.
+        time of all steps), per_step_ns (by step of the phase; before the first step of the recording none is known),
+        name (the annotation, frame, operator or call with most of it); most idle time first.
     """
     return table_of(scopes, _gap_records, GAPS)
 
@@ -176,23 +198,25 @@ def _gap_records(scope: Scope) -> list[dict[str, Any]]:
     # A user's pattern reads phases that no engine names.
     phases = _phases(table)
     phase_of = np.array([phases.index(row.phase) for row in table], np.int64)
-    steps, every = Counter(row.phase for row in rows), int(gaps.length.sum())
+    every = int(gaps.length.sum())
+    steps = Counter((row.phase, True) for row in rows) + Counter((row.phase, False) for row in rows if not row.is_first)
     key = (phase_of[gaps.step] * 2 + gaps.is_inside) * len(StepGapCause) + gaps.cause
     found = [_gap_record(scope, gaps.take(at), table, steps, every) for at in rows_by_value(key).values()]
     return sorted(found, key=lambda record: (-record["idle_ns"], record["phase"], record["cause"]))
 
 
 def _gap_record(
-    scope: Scope, gaps: StepGaps, table: Sequence[EngineStepRow], steps: Counter[str], every_ns: int
+    scope: Scope, gaps: StepGaps, table: Sequence[EngineStepRow], steps: Counter[tuple[str, bool]], every_ns: int
 ) -> dict[str, Any]:
-    phase, idle_ns = table[int(gaps.step[0])].phase, int(gaps.length.sum())
+    phase, idle_ns, is_inside = table[int(gaps.step[0])].phase, int(gaps.length.sum()), bool(gaps.is_inside[0])
     return {
         "phase": phase,
-        "place": "inside" if gaps.is_inside[0] else "before",
+        "place": "inside" if is_inside else "before",
         "cause": StepGapCause(int(gaps.cause[0])).label,
         "idle_ns": idle_ns,
         "idle_share": idle_ns / every_ns if every_ns else None,
-        "per_step_ns": round(idle_ns / steps[phase]),
+        # Before the first step of a recording no end of earlier work is known.
+        "per_step_ns": round(idle_ns / max(steps[phase, is_inside], 1)),
         "name": _most_idle_name(scope, gaps),
     }
 
@@ -251,6 +275,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     ]
     if on_cpu := [scope.rank for scope in scopes if any(row.is_on_cpu for row in _steps_of(scope))]:
         notes.append(messages.no_gpu_work(list(dict.fromkeys(on_cpu))))
+    notes += [note for scope in scopes for note in [*_notes_on_threads(scope), *_notes_on_launches(scope)]]
     notes += [note for scope in scopes for note in _notes_on_waits(scope)]
     return Answer(tables, notes, conclusion=_conclusion(scopes, tables))
 
@@ -259,14 +284,49 @@ def _ranks_without_steps(scopes: Sequence[Scope]) -> list[int]:
     return list(dict.fromkeys(scope.rank for scope in scopes if not _steps_of(scope)))
 
 
+def _notes_on_threads(scope: Scope) -> list[str]:
+    """Say where threads that launch GPU work name steps at the same time: two engines in one process."""
+    events, names, on_gpu = scope.graph.event_table, scope.graph.names, scope.graph.launching_call
+    launch = np.unique(events.lane[on_gpu[on_gpu >= 0]])
+    rows = np.flatnonzero((events.kind == EventKind.ANNOTATION) & np.isin(events.lane, launch))
+    rows = rows[scope.holds(rows)]
+    steps = [code for code in np.unique(events.name[rows]).tolist() if read_step_name(names[code]) is not None]
+    rows = rows[np.isin(events.name[rows], steps)]
+    threads = [rows[of] for of in rows_by_value(events.lane[rows]).values()]
+    times = [union(events.start[of], events.end[of]) for of in threads]
+    apart = union(events.start[rows], events.end[rows]).total
+    is_overlapping = sum(one.total for one in times) - apart > LEAST_IDLE * apart
+    return [messages.several_threads(scope.rank, len(threads))] if is_overlapping else []
+
+
+def _notes_on_launches(scope: Scope) -> list[str]:
+    """Say how much GPU work has no launch in the file, where that is not little of the steps' time."""
+    rows, events = _steps_of(scope), scope.graph.event_table
+    if not rows:
+        return []
+    begins, ends = min(row.gpu_start_ns for row in rows), max(row.gpu_end_ns for row in rows)
+    lost = np.flatnonzero(scope.graph.is_gpu & (scope.graph.launching_call < 0))
+    lost = lost[(events.start[lost] >= begins) & (events.end[lost] <= ends)]
+    time_ns = union(events.start[lost], events.end[lost]).total
+    is_notable = time_ns > LEAST_IDLE * (ends - begins)
+    return [messages.without_launch(scope.rank, len(lost), time_ns)] if is_notable else []
+
+
 NOTES_ON_WAITS = 3
+ALIKE = 0.05
+"""A first step that waits for less than this share of its latency needs no note."""
 
 
 def _notes_on_waits(scope: Scope) -> list[str]:
     """Name the steps most of whose latency is GPU work of the steps before, those that wait longest first."""
-    late = [row for row in _steps_of(scope) if row.waits_ns > max(MOSTLY * row.latency_ns, 2 * row.own_ns)]
+    rows = _steps_of(scope)
+    late = [row for row in rows if not row.is_first and row.waits_ns > max(MOSTLY * row.latency_ns, 2 * row.own_ns)]
     late = sorted(late, key=lambda row: -row.waits_ns)[:NOTES_ON_WAITS]
-    return [messages.waits_for_earlier(row.label, row.waits_ns, row.latency_ns) for row in late]
+    first = [row for row in rows if row.unrecorded_ns > ALIKE * row.latency_ns]
+    return [
+        *(messages.waits_for_unrecorded(row.label, row.unrecorded_ns, row.latency_ns) for row in first),
+        *(messages.waits_for_earlier(row.label, row.waits_ns, row.latency_ns) for row in late),
+    ]
 
 
 def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> list[str]:
@@ -288,16 +348,34 @@ def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> lis
         idle[at] -= waits_ns
     rank = max(idle, key=lambda at: idle[at])
     rows = [row for scope, row in of_phase if scope.rank == rank]
-    record = _phase_record(phase, rows, 0)
+    unused = sum((_times_without_requests(scope) for scope in scopes if scope.rank == rank), Counter[int]())
+    record = _phase_record(phase, rows, 0, unused)
     usual = sorted(rows, key=lambda row: row.own_ns)[(len(rows) - 1) // 2]
     where = f" on rank {rank}" if len(idle) > 1 else ""
     subject, bound, on_cpu = f"{_subject(rows)}{where}", record["bound_by"], rows[0].is_on_cpu
     said = [messages.headline(subject, usual.own_ns, _idle_of(usual), bound, len(rows), on_cpu=on_cpu)]
+    graph = next(scope.graph for scope, row in of_phase if row is usual)
+    said += [] if on_cpu else _bound_of_gain(graph, usual, bound)
     said += _longest(rows)
-    said += _largest_cause(gaps, rank, phase, len(rows), record["time_ns"], on_cpu=on_cpu)
     others = [row for scope, row in steps if scope.rank == rank]
+    own = gaps[gaps["rank"] == rank]
+    largest = _largest_cause(own[own["phase"] == phase], rows, _steps_in_gaps(scopes, rank))
+    said += largest or _idle_in_others(own, others)
     said += _other_phases(phase, others)
     return ["; ".join(said), *_padding(tables["graph_sizes"], rank)]
+
+
+def _steps_in_gaps(scopes: Sequence[Scope], rank: int) -> Counter[tuple[str, int]]:
+    """Return how long (ns) the GPU is idle by cause and step of a rank."""
+    found: Counter[tuple[str, int]] = Counter()
+    for scope in scopes:
+        if scope.rank == rank:
+            numbers = {row.number for row in _steps_of(scope)}
+            table, gaps = engine_step_table(scope.graph), engine_gaps(scope.graph)
+            for step, cause, length in zip(gaps.step.tolist(), gaps.cause.tolist(), gaps.length.tolist(), strict=True):
+                if table[step].number in numbers:
+                    found[StepGapCause(cause).label, table[step].number] += length
+    return found
 
 
 def _subject(rows: Sequence[EngineStepRow]) -> str:
@@ -322,17 +400,47 @@ LEAST_IDLE = 0.05
 """Idle time below this share of a phase's time has no cause in the headline."""
 
 
-def _largest_cause(gaps: pd.DataFrame, rank: int, phase: str, steps: int, time_ns: int, *, on_cpu: bool) -> list[str]:
-    own = gaps[(gaps["rank"] == rank) & (gaps["phase"] == phase)]
-    total = int(own["idle_ns"].sum())
+def _bound_of_gain(graph: DependencyGraph, usual: EngineStepRow, bound: str) -> list[str]:
+    """Say what a phase that the GPU bounds gains at most: by faster kernels, or without exposed communication."""
+    if bound == "exposed_communication":
+        return [messages.without_communication(usual.exposed_ns)]
+    start = usual.gpu_end_ns - usual.own_ns
+    computes = Bounds(graph, start, usual.gpu_end_ns, start).computing_ns
+    return [messages.at_double_speed(computes // 2)] if bound == "gpu_compute" and computes else []
+
+
+def _largest_cause(gaps: pd.DataFrame, rows: Sequence[EngineStepRow], by_step: Counter[tuple[str, int]]) -> list[str]:
+    total, time_ns = int(gaps["idle_ns"].sum()), sum(row.own_ns for row in rows)
     if not time_ns or total < LEAST_IDLE * time_ns:
         return []
-    sums = own.groupby("cause")["idle_ns"].sum()
+    cause, name, cause_ns = _largest_of(gaps)
+    in_steps = {row.number: by_step[cause, row.number] for row in rows}
+    worst = max(in_steps, key=lambda number: in_steps[number])
+    saving = messages.saves_per_step(cause_ns, len(rows))
+    if cause == StepGapCause.NO_REQUESTS.label:
+        saving = messages.ONLY_REQUESTS
+    elif len(rows) > 2 and in_steps[worst] > MOSTLY * cause_ns:
+        saving = messages.saves_in_step(in_steps[worst], worst)
+    return [messages.largest_cause(cause, name, cause_ns / total, saving, on_cpu=rows[0].is_on_cpu)]
+
+
+def _largest_of(gaps: pd.DataFrame) -> tuple[str, str, int]:
+    """Return the cause of most idle time, the name with most of it, and the time (ns)."""
+    sums = gaps.groupby("cause")["idle_ns"].sum()
     cause = str(sums.idxmax())
-    names = own[own["cause"] == cause].sort_values("idle_ns", ascending=False)["name"]
-    name = names.iloc[0] if pd.notna(names.iloc[0]) else ""
-    per_step = round(int(sums[cause]) / steps)
-    return [messages.largest_cause(cause, name, per_step, sums[cause] / total, on_cpu=on_cpu)]
+    names = gaps[gaps["cause"] == cause].sort_values("idle_ns", ascending=False)["name"]
+    return cause, names.iloc[0] if pd.notna(names.iloc[0]) else "", int(sums[cause])
+
+
+def _idle_in_others(gaps: pd.DataFrame, rows: Sequence[EngineStepRow]) -> list[str]:
+    """Name the phase in which the GPU is idle, where that is another one than the phase with most time."""
+    total, time_ns = int(gaps["idle_ns"].sum()), sum(row.own_ns for row in rows)
+    if not time_ns or total < LEAST_IDLE * time_ns or rows[0].is_on_cpu:
+        return []
+    sums = gaps.groupby("phase")["idle_ns"].sum()
+    phase = str(sums.idxmax())
+    cause, name, cause_ns = _largest_of(gaps[gaps["phase"] == phase])
+    return [messages.idle_in_others(total / time_ns, phase, cause, name, cause_ns / int(sums[phase]))]
 
 
 PHASES_NAMED = 3
@@ -340,7 +448,7 @@ PHASES_NAMED = 3
 
 def _other_phases(phase: str, rows: Sequence[EngineStepRow]) -> list[str]:
     """Say what share of the time the steps of other phases take."""
-    others = [record for record in _phase_records(rows) if record["phase"] != phase and record["time_share"]]
+    others = [record for record in _phase_records(rows, {}) if record["phase"] != phase and record["time_share"]]
     return [
         step_messages.other_phase(record["steps"], record["phase"], record["time_share"])
         for record in others[:PHASES_NAMED]
@@ -426,7 +534,7 @@ GAP_MEANINGS = {
     "place": column_types.one_of(["before", "inside"], "Before the step's first GPU work, or after that."),
     "cause": column_types.one_of([cause.label for cause in StepGapCause], "Part of the engine that works meanwhile."),
     "idle_share": column_types.share("The same, of the idle time of all steps", null=True),
-    "per_step_ns": column_types.ns("The same, by step of the phase"),
+    "per_step_ns": column_types.ns("The same, by step of the phase (before: without the first of the recording)"),
 }
 SIZE_MEANINGS = {
     **PHASE_MEANINGS,

@@ -37,6 +37,9 @@ IN_HEADER = "rank_in_header"
 NOT_WHAT_WAS_WRITTEN = (ValueError, TypeError, KeyError, AttributeError, StopIteration, OverflowError)
 """What reading a record raises that is another one than was written."""
 
+MOST_NS = (1 << 62) + (1 << 53)
+"""No event of a trace is further from 1970: reading drops those beyond 2^62 ns, and lengths beyond 30 days."""
+
 IndexRange = tuple[np.ndarray[Any, Any], int, int]
 """A column, the least number it may hold, and the first one that is too large."""
 
@@ -265,6 +268,8 @@ def graph_indices(graph: DependencyGraph) -> Iterator[IndexRange]:
     events, edges, size, lanes = graph.event_table, graph.edge_table, len(graph.event_table), len(graph.lanes.labels)
     yield events.name, 0, len(graph.names)
     yield events.lane, 0, lanes
+    for times in (events.start, events.end):
+        yield times, -MOST_NS, MOST_NS
     yield events.kind, 0, max(EventKind) + 1
     yield edges.kind, 0, max(EdgeKind) + 1
     yield edges.rule, 0, max(Rule) + 1

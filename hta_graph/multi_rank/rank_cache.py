@@ -39,7 +39,7 @@ def cached_ranks(
     Args:
         cache: where it is kept.
         files: the ranks' files.
-        asked: what is asked of each.
+        asked: returns the request about each.
         threads: how many files are looked at at once.
     """
     from concurrent.futures import ThreadPoolExecutor  # late: one file needs none

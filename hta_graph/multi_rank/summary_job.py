@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hta_graph.attribution.graph_kernels import CaptureSource
 from hta_graph.errors import HtaGraphError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
@@ -174,6 +175,8 @@ class SummaryJobReader:
         found = self._read_again("reading whole ranks", summaries, lambda _: self._whole_rank)
         for rank, graph in found.items():
             _refuse_changed(summaries[rank], graph)
+            if (source := summaries[rank].attached(CaptureSource)) is not None:
+                found[rank] = graph.with_attached(source)
         # Compared with each other alone the few that are read would seem to wait for nobody.
         return {rank: graph.with_attached(waits_of_rank(graph, rank, matched)) for rank, graph in found.items()}
 

@@ -25,7 +25,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, kind_mask
-from hta_graph.paths.engine_step_table import engine_step_table, working_rows
+from hta_graph.paths.engine_step_table import LAUNCH_NS, engine_step_table, working_rows
 from hta_graph.paths.intervals import Intervals, union
 
 
@@ -46,6 +46,7 @@ class StepGapCause(IntEnum):
     NOT_STARTED = 11
     UNRECORDED = 12
     OTHER_RANKS = 13
+    NO_REQUESTS = 14
 
     @property
     def label(self) -> str:
@@ -94,6 +95,11 @@ ENGINE_PARTS: tuple[tuple[StepGapCause, re.Pattern[str]], ...] = (
 )
 """Names of annotations and Python frames that show a part of an engine, in the order in which they are tried."""
 
+POLL = re.compile(
+    r"^scheduler\.recv_requests$|\.py\(\d+\): _?(?:recv_requests|process_input_queue|fetch_new_requests)$"
+)
+"""What an engine does once in each turn of its loop, also where no request is to be computed."""
+
 WAITS = re.compile(
     r".*\b(?:queue|threading|selectors|connection|socket|asyncio)\.py\(\d+\): "
     r"_?(?:get|wait\w*|select|acquire|recv\w*|poll|join)"
@@ -103,10 +109,10 @@ WAITS = re.compile(
 
 NAMED_KINDS = (EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
 NESTED_KINDS = (*NAMED_KINDS, EventKind.CPU_OP, EventKind.RUNTIME)
-LAUNCH_NS = 50_000
-"""So long after its call has returned a launch may still be under way, as a launch edge may explain on a path."""
 RELEASED_SHARE = 0.1
 """A part of an engine that waits continues when another thread's work ends: at most this share of it follows."""
+FEWEST_WAITS = 3
+"""Of fewer parts that end as another thread's work does some do so by chance."""
 MOST_STEPS_AROUND = 3
 """A row that is open over more steps, or over all, is a thread's loop, and no work for one step."""
 
@@ -205,6 +211,7 @@ class _HostParts:
         self._lane = lane
         self._nesting = graph.nesting(*NESTED_KINDS)
         self._part, self._waits = _parts_of_engine(graph)
+        self._turns = _empty_turns(graph, lane)
         self._others = _work_of_threads(graph)
         self._is_step, self._is_loop = _steps_and_loops(graph)
         in_lane = self._events.lane == lane
@@ -215,7 +222,7 @@ class _HostParts:
         """Divide gaps by what is open on the thread."""
         times, owners = self._nesting.changes(self._lane)
         talks = self._waits_for_ranks
-        cuts = np.unique(np.concatenate([times, talks.start, talks.end]))
+        cuts = np.unique(np.concatenate([times, talks.start, talks.end, self._turns.start, self._turns.end]))
         gap, start, end = split_intervals(gaps.start, gaps.end, cuts)
         place = np.searchsorted(times, start, side="right") - 1
         owner = take_or(owners, place).astype(np.int32)
@@ -254,6 +261,8 @@ class _HostParts:
         waits = nearest_around(self._nesting.parent, owner, self._waits) >= 0
         cause = found.cause.copy()
         cause[waits & (cause == StepGapCause.HOST_CODE)] = StepGapCause.WAITING
+        is_empty = self._turns.covered_until(found.end) - self._turns.covered_until(found.start) > 0
+        cause[is_empty | (waits & (cause == StepGapCause.REQUESTS))] = StepGapCause.NO_REQUESTS
         event, most = found.event.copy(), found.length // 2
         kind = take_or(self._events.kind, owner, otherwise=EventKind.CPU_OP)
         may_wait = (kind == EventKind.ANNOTATION) & (cause != StepGapCause.IN_STEP) & (not self._shows_waits)
@@ -261,7 +270,8 @@ class _HostParts:
             covered = busy.covered_until(found.end) - busy.covered_until(found.start)
             since = found.end - _last_end(busy, found.end)
             ends_in = may_wait & (since > 0) & (covered > most)
-            goes_on = ends_in.any() and np.median(since[ends_in] / found.length[ends_in]) <= RELEASED_SHARE
+            released = since[ends_in] <= RELEASED_SHARE * found.length[ends_in]
+            goes_on = len(released) >= FEWEST_WAITS and 2 * np.count_nonzero(released) > len(released)
             better = (waits | (owner < 0) | ends_in & goes_on) & (covered > most) & (lane != self._lane)
             cause[better], event[better] = part, row
             most = np.where(better, covered, most)
@@ -274,6 +284,22 @@ class _HostParts:
         is_op = (owner >= 0) & (take_or(events.kind, owner) == EventKind.CPU_OP) & ~take_or(self._starts_talk, owner)
         waits = (at >= 0) & (found.end <= take_or(talks.end, at)) & ~is_op
         return replace(found, cause=np.where(waits, np.int8(StepGapCause.OTHER_RANKS), found.cause))
+
+
+def _empty_turns(graph: DependencyGraph, lane: int) -> Intervals:
+    """Return when the loop of an engine's thread turned without a step or a launch: it had no request to compute."""
+    events, names = graph.event_table, graph.names
+    codes = [code for code in np.unique(events.name[events.lane == lane]).tolist() if POLL.search(names[code])]
+    calls = graph.launching_call[graph.launching_call >= 0]
+    launches = events.start[calls[events.lane[calls] == lane]]
+    works = np.sort(np.concatenate([[item.start_ns for item in graph.steps()], launches]))
+    starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for code in codes:
+        polls = np.sort(events.start[(events.lane == lane) & (events.name == code)])
+        is_empty = np.diff(np.searchsorted(works, polls)) == 0
+        starts.append(polls[:-1][is_empty])
+        ends.append(polls[1:][is_empty])
+    return union(np.concatenate(starts), np.concatenate(ends))
 
 
 def _last_end(busy: Intervals, times: Ints) -> Ints:

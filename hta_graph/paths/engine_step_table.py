@@ -35,8 +35,9 @@ class EngineStepRow:
     before to the end of its own: ``busy_ns`` with own GPU work, ``idle_before_ns`` until its first, ``idle_inside_ns``
     after that, the rest with work of other steps. Of the first step it begins with its own work, and for
     ``before_recording_ns`` of it the GPU still works on what is not recorded. ``waits_ns`` is how much of the latency
-    passes until the GPU work before has ended. ``exposed_ns`` is communication while none of its other work runs.
-    ``rows`` is its own GPU work. ``is_on_cpu``: the rank has none, so all of this is said of its operators.
+    passes until the GPU work before has ended; of the first step, how long its launched first work does not start.
+    ``exposed_ns`` is communication while none of its other work runs. ``rows`` is its own GPU work. ``is_on_cpu``: the
+    rank has none, so all of this is said of its operators.
     """
 
     number: int
@@ -79,6 +80,11 @@ class EngineStepRow:
         return self.iteration_ns - self.before_recording_ns
 
     @property
+    def unrecorded_ns(self) -> int:
+        """How long the first step waits for GPU work from before the recording; 0 of others."""
+        return self.waits_ns + self.before_recording_ns if self.is_first else 0
+
+    @property
     def cpu_ns(self) -> int:
         """How long its call takes on the CPU."""
         return self.end_ns - self.start_ns
@@ -115,7 +121,7 @@ def engine_step_table(graph: DependencyGraph) -> tuple[EngineStepRow, ...]:
             gpu_end_ns=int(ends[at]),
             iteration_ns=int(ends[at] - begins[at]),
             latency_ns=int(ends[at]) - item.call_ns[0],
-            waits_ns=max(int(begins[at]) - item.call_ns[0], 0) if at else 0,
+            waits_ns=max(int(begins[at]) - item.call_ns[0], 0) if at else _held_ns(graph, owned[0], item.call_ns[0]),
             idle_before_ns=int(idle_before[at]),
             idle_inside_ns=int(idle[at] - idle_before[at]),
             before_recording_ns=sure - int(begins[0]) if at == 0 else 0,
@@ -156,6 +162,23 @@ def _work_on_cpu(graph: DependencyGraph, steps: Sequence[Step]) -> list[Ids]:
     rows = rows[np.argsort(events.start[rows], kind="stable")]
     first, past = (np.searchsorted(events.start[rows], [item.call_ns[at] for item in steps]) for at in (0, 1))
     return [rows[one:other] for one, other in zip(first.tolist(), past.tolist(), strict=True)]
+
+
+LAUNCH_NS = 50_000
+"""So long after its call has returned a launch may still be under way."""
+
+
+def _held_ns(graph: DependencyGraph, rows: Ids, since_ns: int) -> int:
+    """Return how long the first GPU work of a recording's first step has been launched and does not start (ns).
+
+    The GPU then works on what was enqueued before the recording.
+    """
+    events = graph.event_table
+    first = rows[np.argmin(events.start[rows])] if len(rows) else -1
+    call = graph.launching_call[first] if first >= 0 else -1
+    if call < 0:
+        return 0
+    return max(int(events.start[first] - max(events.end[call] + LAUNCH_NS, since_ns)), 0)
 
 
 def _idle_between(busy: Intervals, start: Ints, end: Ints) -> Ints:

@@ -21,16 +21,16 @@ from tests.generate.properties import (
 
 VALUE = "in the unit of the metric"
 DIFFERENCE = {
-    "compared_by": one_of(["medians", "pairs", "means"], "What the difference is one of.", null=True),
+    "compared_by": one_of(["medians", "pairs", "ranks", "means"], "What the difference is one of.", null=True),
     "phase": text("Phase or kind of steps, if the difference is that of one.", null=True),
     "first_step": integer("First step, if not all steps are compared.", null=True),
     "last_step": integer("Last step, if the steps end before the run does.", null=True),
     "baseline_value": integer(f"Value of the baseline, {VALUE}.", null=True),
     "new_value": integer(f"Value of the new run, {VALUE}.", null=True),
     "difference": integer(f"new_value - baseline_value, {VALUE}.", null=True),
-    "difference_share": number("The difference as a share of the baseline.", null=True),
+    "difference_share": number("The difference as a share of the baseline (a fraction of one).", null=True),
     "noise": integer(f"Largest difference that noise explains, {VALUE}; null if not known.", null=True),
-    "noise_share": number("The noise as a share of the baseline.", null=True),
+    "noise_share": number("The noise as a share of the baseline (a fraction of one).", null=True),
     "lower_bound": integer(f"difference - noise, {VALUE}: above zero, the new run is slower.", null=True),
 }
 SIDE = {
@@ -67,7 +67,8 @@ def gate() -> Schema:
         "new": record(SIDE, "The new run."),
         **DIFFERENCE,
         "detectable_share": number(
-            "Smallest change that would have been a regression, as a share of the baseline.", null=True
+            "Smallest change that would have been a regression, as a share of the baseline (a fraction of one).",
+            null=True,
         ),
         "exceeding": list_of(record(DIFFERENCE, "A difference."), "The differences that exceed noise and limit."),
         "phases": list_of(
@@ -88,7 +89,7 @@ def gate() -> Schema:
                     "bound_by": bound_by("Class."),
                     "rank": integer("Rank that the change is mostly on; null if no rank alone is.", null=True),
                     **CHANGE,
-                    "share_of_difference": number("diff_ns as a share of the difference."),
+                    "share_of_difference": number("diff_ns as a share of the difference (a fraction of one)."),
                     "beyond_noise": boolean("Whether the change exceeds its noise."),
                 },
                 "What changed on the critical path.",
@@ -131,6 +132,7 @@ def baseline() -> Schema:
     """Return the schema of baseline files."""
     code = integer("A place in texts.")
     numbers = list_of(integer("A number."), "Numbers, one for each step.")
+    times = list_of(integer("A time (ns)."), "Times, one for each step.")
     row = record(
         {
             "keys": list_of(integer("A place in texts, or a rank."), "What the row is of."),
@@ -163,8 +165,8 @@ def baseline() -> Schema:
         "steps": record(
             {
                 "number": numbers,
-                "length_ns": numbers,
-                "latency_ns": numbers,
+                "length_ns": times,
+                "latency_ns": times,
                 "phase": list_of(integer("A place in texts.", null=True), "The phase of each step."),
                 "content": list_of(
                     integer("A place in contents."), "What each step contains; empty if all do the same."
@@ -209,8 +211,11 @@ def baseline() -> Schema:
     properties = {
         "noise": record(
             {
-                "steps_share": number("Standard deviation of steps of one kind, as a share."),
-                "runs_share": number("Standard deviation of recordings, as a share; null for a single one.", null=True),
+                "steps_share": number("Standard deviation of steps of one kind, as a share (a fraction of one)."),
+                "runs_share": number(
+                    "Standard deviation of recordings, as a share (a fraction of one); null for a single one.",
+                    null=True,
+                ),
             },
             "Noise of the baseline.",
         ),

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from tests.judgement import this_tool
 from tests.judgement.asking import Ask, Graded, all_questions, failures, put_all, scores, table
+from tests.judgement.hta_answers import HtaProcess
+from tests.judgement.nsys_ai_answers import NsysAi
 from tests.judgement.question import KINDS
 
 
@@ -17,7 +19,15 @@ def _this_tool(_: argparse.Namespace) -> Ask:
     return this_tool.ask
 
 
-TOOLS: dict[str, Callable[[argparse.Namespace], Ask]] = {"hta_graph": _this_tool}
+def _hta(options: argparse.Namespace) -> Ask:
+    return HtaProcess(options.python).ask
+
+
+def _nsys_ai(options: argparse.Namespace) -> Ask:
+    return NsysAi(options.python).ask
+
+
+TOOLS: dict[str, Callable[[argparse.Namespace], Ask]] = {"hta_graph": _this_tool, "hta": _hta, "nsys_ai": _nsys_ai}
 
 
 def main() -> None:

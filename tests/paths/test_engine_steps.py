@@ -347,7 +347,9 @@ def test_absurd_and_empty_numbers_of_names_are_unknown(tmp_path: Path, name: str
         assert [row.engine.requests for row in engine_step_table(graph)] == ([None] if digits or "turn" in name else [])
 
 
-def test_the_first_step_begins_after_work_from_before_the_recording(tmp_path: Path) -> None:
+def test_the_first_step_begins_after_work_from_before_the_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trace = TraceBuilder()
     trace.annotation("step[DECODE bs=4]", 0, 9_000)
     trace.launch("early", (10, 12), (8_000, 8_010), 1)
@@ -357,6 +359,12 @@ def test_the_first_step_begins_after_work_from_before_the_recording(tmp_path: Pa
     window = step(0)(graph)
     assert (window.start_ns % 10**9, window.end_ns - window.start_ns) == (8_000_000, 500_000)
     assert (row.own_ns, row.idle_ns, row.latency_ns) == (500_000, 0, 8_500_000)
+    # Its first kernel starts 50 µs after the return of its launch at the latest.
+    assert row.unrecorded_ns == 8_000_000 - 12_000 - 50_000
+    said = run_command(capsys, "critical-path", str(tmp_path / "trace.json"))[1].splitlines()[0]
+    assert "; it first waits 7.94 ms for GPU work from before the recording" in said
+    said = run_command(capsys, "serving", str(tmp_path / "trace.json"))[1]
+    assert "decode step 0: 7.94 ms of its 8.50 ms latency waits for GPU work from before the recording" in said
 
 
 def test_an_annotation_in_a_step_that_names_no_step_is_a_window_of_its_own(tmp_path: Path) -> None:

@@ -28,9 +28,10 @@ def stalled_graph(seed: int) -> tuple[Graph, int]:
     return Graph(tuple(nodes)), sent + rng.randint(1_000, 50_000)
 
 
-def test_a_graph_that_is_sent_in_turn_leaves_nothing_unexplained(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 60), marks=pytest.mark.slow)])
+def test_a_graph_that_is_sent_in_turn_leaves_nothing_unexplained(tmp_path: Path, seeds: range) -> None:
     found_ns = true_ns = 0
-    for seed in range(30):
+    for seed in seeds:
         graph, call_ns = stalled_graph(seed)
         run = simulate(Program.of(GraphLaunch(0, STREAM, call_ns), SyncStream(STREAM), graphs=(graph,)))
         (tmp_path / "trace.json").write_bytes(to_bytes(write(run, Dialect(sync_rows="none")).document))
@@ -44,8 +45,8 @@ def test_a_graph_that_is_sent_in_turn_leaves_nothing_unexplained(tmp_path: Path)
         gaps = [after.start_ns - before.end_ns for before, after in pairwise(rows)]
         true_ns += sum(gap - ALWAYS_EXPLAINED_NS for gap in gaps if gap > ALWAYS_EXPLAINED_NS)
     # The last node may be a launch's latency later than its call's return.
-    assert 0 <= true_ns - found_ns < 30 * 6_000
-    assert true_ns > 5_000_000
+    assert 0 <= true_ns - found_ns <= len(seeds) * 6_000
+    assert true_ns > 100_000 * len(seeds)
 
 
 def hole(returned: float) -> TraceBuilder:

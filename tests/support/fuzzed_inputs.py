@@ -294,15 +294,14 @@ def peaks(place: Place) -> list[str]:
 Giver = Callable[[Place], list[str]]
 
 
-def runs(place: Place) -> list[str]:
-    """Write a baseline and a new run: traces, most with enough steps, or a baseline file, damaged now and then."""
-    if place.rng.random() < 0.3:
-        return [*one_input(place), *one_input(place)]
-    sample = gzip.decompress(ONE_RANK.read_bytes())
-    texts = [place.rng.choice((sample, _baseline())), sample]
-    if place.damage != "sound":
-        texts[place.rng.randrange(2)] = damaged_once(texts[0], place.rng)
-    return [str(_keep(place, f"run{at}", text, text)) for at, text in enumerate(texts)]
+def gated(place: Place) -> list[str]:
+    """Write a side of a gate: a trace, most with enough steps, or a baseline file, damaged now and then."""
+    if place.rng.random() < 0.15:
+        return one_input(place)
+    text = place.rng.choice((gzip.decompress(ONE_RANK.read_bytes()), _baseline()))
+    if place.damage != "sound" and place.rng.random() < 0.5:
+        text = damaged_once(text, place.rng)
+    return [str(_keep(place, f"run{len(place.texts)}", text, text))]
 
 
 @cache
@@ -312,7 +311,7 @@ def _baseline() -> bytes:
 
 
 INPUTS: dict[str, Giver] = {
-    "runs": runs,
+    "baseline": gated, "new": gated,
     "inputs": traces, "control": one_input, "test": one_input, "folder": workload_folder, "log": log,
 }  # fmt: skip
 """What writes each argument that names an input."""

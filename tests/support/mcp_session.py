@@ -13,8 +13,8 @@ from typing import Any
 
 import analyses
 from analyses.mcp.held_traces import HeldTraces
-from analyses.mcp.questions import TOOLS, Question
 from analyses.mcp.served_files import ServedFiles
+from analyses.mcp.tools import TOOLS, Question
 
 HAS_CLIENT = find_spec("mcp") is not None
 WITHOUT_CLIENT = "the package mcp is not installed: pip install 'hta-graph[mcp]'"

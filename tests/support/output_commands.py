@@ -35,7 +35,8 @@ from tests.support.two_rank_job import small_job
 
 GIVEN = {
     "inputs": ["job"],
-    "runs": ["job", "job"],
+    "baseline": ["job"],
+    "new": ["job"],
     "flight": ["dumps/rank0.json", "dumps/rank1.json"],
     "control": ["job/rank0.json"],
     "test": ["job/rank1.json"],

@@ -146,8 +146,9 @@ def _lowest_common_rank(sides: Sequence[RankInputs], runs: Sequence[Run]) -> lis
     read: dict[Location, DependencyGraph] = {}
     for side, run in zip(sides, runs, strict=True):
         if isinstance(run, JobSide):
-            file = run.files.get(-1 if wanted is None else wanted, run.files[min(run.files)])
-            found.append(read.get(file) or read.setdefault(file, side.graph_of(file)))
+            rank = min(run.files) if wanted is None or wanted not in run.files else wanted
+            file = run.files[rank]
+            found.append(read.get(file) or read.setdefault(file, side.graph_of(file, run.captures.get(rank, ()))))
         else:
             found.append(run)
     return found
@@ -175,11 +176,11 @@ def _fail_above(options: argparse.Namespace, found: Comparison[Lengths], ranks: 
 
     if options.left_out:
         raise CannotCompareError("partial", "--fail-above: cannot compare: an input could not be read")
-    if is_same_recording(found):
-        return
     allowed = ("ranks",) if options.test_rank is not None else ()
     try:
         refuse(list(obstacles(*_settings(found, ranks), allowed)))
+        if is_same_recording(found):
+            return
         ruled = ruling(found, options.fail_above)
     except CannotCompareError as error:
         raise CannotCompareError(error.why, f"--fail-above: cannot compare: {error.on_command_line}") from None

@@ -41,11 +41,14 @@ DEFAULT_LIMIT = 0.01
 def _add_gate(parser: argparse.ArgumentParser) -> None:
     """Add the runs, the rule and the outputs."""
     parser.add_argument(
-        "runs",
+        "baseline", type=InputTraces, metavar="BASELINE", help="baseline file, trace or folder of rank files"
+    )
+    parser.add_argument(
+        "new",
         type=InputTraces,
-        nargs="+",
-        metavar=("BASELINE", "NEW"),
-        help="baseline file, trace or folder of ranks; then the recordings of the new run",
+        nargs="*",
+        metavar="NEW",
+        help="trace, folder or baseline file of the new run; more recordings of it show the noise between runs",
     )
     parser.add_argument(
         "--fail-above",
@@ -70,7 +73,7 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
         "--markdown", type=OutputFile, metavar="FILE", help="write a pull-request comment (- for standard output)"
     )
     output.add_argument(
-        "--update", type=OutputFile, metavar="BASELINE", help="write the inputs, recordings of one run, as a baseline"
+        "--update", type=OutputFile, metavar="FILE", help="write the inputs, recordings of one run, as a baseline file"
     )
     output.add_argument("--with-hosts", action="store_true", help="keep the names of hosts in the baseline")
 
@@ -81,13 +84,13 @@ def _run_gate(options: argparse.Namespace) -> None:
         _update(options)
         return
     if options.with_hosts:
-        raise UsageError("--with-hosts needs --update BASELINE")
-    if len(options.runs) < 2:
-        raise UsageError("expected BASELINE and NEW; --update BASELINE RUN writes a baseline")
+        raise UsageError("--with-hosts needs --update FILE")
+    if not options.new:
+        raise UsageError("expected BASELINE and NEW; --update FILE RUN writes a baseline")
     from analyses.gate.answer_of_gate import Inputs, document_of_refusal, refusal_of
     from analyses.messages.gate import verdict_line
 
-    given = Inputs((str(options.runs[0]),), tuple(map(str, options.runs[1:])))
+    given = Inputs((str(options.baseline),), tuple(map(str, options.new)))
     try:
         found = _compared(options, given)
     except UsageError:
@@ -112,7 +115,7 @@ def _update(options: argparse.Namespace) -> None:
         raise UsageError("--update writes a baseline and no answer; omit --json and --markdown")
     from analyses.gate.baseline_file import write_baseline
 
-    profiles = [one for item in options.runs for one in _profiles(item, options)]
+    profiles = [one for item in (options.baseline, *options.new) for one in _profiles(item, options)]
     write_baseline(options.update, profiles, with_hosts=options.with_hosts)
     if options.update != "-":
         from analyses.messages.gate import written
@@ -125,7 +128,7 @@ def _compared(options: argparse.Namespace, given: Any) -> dict[str, Any]:
     from analyses.gate.answer_of_gate import document_of_ruling
     from analyses.gate.compare_profiles import compare_profiles
 
-    sides = [[one for item in own for one in _profiles(item, options)] for own in (options.runs[:1], options.runs[1:])]
+    sides = [[one for item in own for one in _profiles(item, options)] for own in ([options.baseline], options.new)]
     begin_stage("comparing runs")
     found = compare_profiles(sides[0], sides[1], options.metric, options.allow)
     ruled = ruling(found.lengths, options.fail_above, per_kind=options.per_phase)
@@ -168,7 +171,7 @@ def _write(found: dict[str, Any], options: argparse.Namespace) -> None:
     if not (options.json or options.markdown or found["reason"]):
         from analyses.gate.text_of_gate import text_lines
 
-        print_lines(text_lines(found), wide=options.wide)
+        print_lines(text_lines(found, wide=options.wide), wide=options.wide)
 
 
 GATE = Command(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from analyses.arg_types import expected
 from analyses.cli.command import Command
-from analyses.cli.options import add_cache, add_trace_output, add_traces
+from analyses.cli.options import add_inputs, add_trace_output
 from analyses.cli.path_args import input_files
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.description import COUNTER_SERIES
@@ -66,6 +66,7 @@ def _run_strip(options: argparse.Namespace) -> None:
     from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
 
     asked = RankInputs.of(options)
+    _say_captures_name_nothing(options)
     ranks = _rank_readers(asked)
     begin_stage("anonymizing")
     found = TraceAnonymizer(options.keep, keep_times=options.keep_times)
@@ -76,6 +77,12 @@ def _run_strip(options: argparse.Namespace) -> None:
     is_piped = options.output == "-"  # messages must not be mixed with the trace
     listed = _name_list(found) if options.list else [_review_hint(options, len(ranks))]
     print_lines([*_strip_lines(found, options.output), *listed], to=sys.stderr if is_piped else None)
+
+
+def _say_captures_name_nothing(options: argparse.Namespace) -> None:
+    """Say that --capture changes nothing where the rows of the recording itself are written."""
+    if options.capture:
+        say("hta-graph: --capture has no effect: rows are written as they were recorded")
 
 
 def _rank_readers(asked: RankInputs) -> dict[int, Callable[[], Trace]]:
@@ -212,7 +219,7 @@ STRIP = Command(
         "strip trace.json.gz -o with_shapes.json.gz --keep shapes",
     ),
     page="sharing.md",
-    options=(add_traces, _add_strip),
+    options=(add_inputs, _add_strip),
     run=_run_strip,
 )
 
@@ -230,6 +237,7 @@ def _run_counters(options: argparse.Namespace) -> None:
     from hta_graph.export.perfetto.append_events import write_counters
     from hta_graph.storage.output_paths import check_outputs
 
+    _say_captures_name_nothing(options)
     scopes = [whole(rank, graph) for rank, graph in RankInputs.of(options).graphs_by_rank()]
     targets = _output_files(resolve_location(options.output), [(scope.rank, scope.graph.path) for scope in scopes])
     # A folder gets files named after the inputs; one of them can be another input.
@@ -265,6 +273,6 @@ COUNTERS = Command(
     more="Open the written trace at ui.perfetto.dev, where they are counter tracks.",
     examples=("counters trace.json.gz -o counters.json",),
     page="overlay.md",
-    options=(add_traces, add_cache, _add_counters),
+    options=(add_inputs, _add_counters),
     run=_run_counters,
 )

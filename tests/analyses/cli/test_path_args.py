@@ -17,7 +17,7 @@ from tests.support.output_commands import Output, WritingCommand, names_a_file, 
 
 pytestmark = pytest.mark.sampled(2)
 
-NAMES_OF_FILES = {"FILE", "DIR", "OUT", "INPUT", "LOG", "BEFORE", "AFTER", "CAPTURE_TRACE"}
+NAMES_OF_FILES = {"FILE", "DIR", "OUT", "INPUT", "LOG", "BEFORE", "AFTER", "CAPTURE_TRACE", "BASELINE", "NEW"}
 """What the help calls an argument that is a file or folder."""
 
 COMMANDS = [command for command in writing_commands() if command.inputs]

@@ -17,7 +17,7 @@ import pytest
 from analyses.cli.main import main
 from analyses.mcp.answers import ACTIVE, MOST_TOKENS, Draft, Page, Rows, as_json, tokens_at_most
 from analyses.mcp.held_traces import HeldTraces
-from analyses.mcp.questions import TOOLS, wrong_arguments
+from analyses.mcp.tools import TOOLS, wrong_arguments
 from hta_graph.errors import HtaGraphError, UsageError
 from tests.support.mcp_session import BY_NAME, answer, answer_text, question, rows_of, sample_folder
 from tests.support.shared_traces import SHARED, shared_traces
@@ -193,6 +193,8 @@ def test_the_least_recently_used_trace_is_dropped(tmp_path: Path) -> None:
     first = roomy.get(asked.files.trace(names[0]), None)
     assert roomy.get(asked.files.trace(names[1]), None) is not first
     assert roomy.get(asked.files.trace(names[0]), None) is first
+    assert list(first.ranks) == [0]
+    assert roomy.get(asked.files.trace(names[0]), 0) is first
 
 
 def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def small_trace(folder: Path, name: str = "t.json") -> Path:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A root with a trace, beside a folder with secrets, and links that lead there."""
+    """A root with a trace, next to a folder with secrets, and links that lead there."""
     secrets = small_trace(tmp_path / "secrets")
     small_trace(tmp_path / "root")
     served = tmp_path / "root"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from analyses.mcp.answers import MOST_TOKENS, tokens_at_most
-from analyses.mcp.questions import TOOLS
+from analyses.mcp.tools import TOOLS
 from tests.support.mcp_session import HAS_CLIENT, WITHOUT_CLIENT, call_all, in_session, sample_folder, server_command
 
 pytestmark = pytest.mark.skipif(not HAS_CLIENT, reason=WITHOUT_CLIENT)

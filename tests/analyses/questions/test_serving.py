@@ -142,7 +142,8 @@ def test_idle_time_is_divided_by_what_is_open(tmp_path: Path) -> None:
         ["before", "launching", 5_000, "cudaLaunchKernel"],
     ]
     assert frame["idle_share"].sum() == pytest.approx(1)
-    assert frame["per_step_ns"].tolist() == [15_000, 5_000, 5_000, 2_500, 2_500]
+    # Before the first step no idle time can be known: what is before the second is by one step, what is inside by two.
+    assert frame["per_step_ns"].tolist() == [30_000, 5_000, 10_000, 5_000, 5_000]
 
 
 def test_steps_have_their_own_work_and_padding(tmp_path: Path) -> None:
@@ -200,6 +201,28 @@ def test_without_steps_the_answer_says_how_to_name_them(tmp_path: Path) -> None:
     assert all(isinstance(frame, pd.DataFrame) and frame.empty for frame in found.tables.values())
     assert found.notes[0].startswith("rank 0: the window has no steps of an inference engine; read_graphs(")
     assert not found.conclusion
+
+
+@pytest.mark.parametrize(
+    ("computes_us", "bound", "saves"),
+    [
+        (880, "GPU compute", "GPU compute at 2x speed saves at most 440.0 µs per step"),
+        (180, "exposed communication", "without exposed communication a step is at most 810.0 µs shorter"),
+    ],
+)
+def test_what_bounds_a_phase_says_what_it_saves_at_most(
+    tmp_path: Path, computes_us: int, bound: str, saves: str
+) -> None:
+    trace = TraceBuilder()
+    for at in range(3):
+        begin, ready = 1_000 * at, 1_000 * at + 20 + computes_us
+        trace.annotation("step[DECODE bs=4]", begin, begin + 50)
+        trace.launch("gemm", (begin + 10, begin + 12), (begin + 20, ready), 2 * at + 1)
+        trace.launch("ncclDevKernel_AllReduce", (begin + 14, begin + 16), (ready, begin + 1_010), 2 * at + 2)
+    (said,) = answer([whole(0, trace.graph(tmp_path))]).conclusion
+    assert f"bound by {bound}; " in said
+    assert saves in said
+    assert "largest cause of idle time" not in said
 
 
 def test_the_figure_has_a_bar_for_each_part_of_each_step(tmp_path: Path) -> None:

@@ -130,7 +130,8 @@ class Question:
 
     def unread(self, held: HeldTrace) -> list[str]:
         """Say which files could not be read."""
-        return [error.on_command_line.replace(f"{self.files.root}/", "") for error in held.inputs.left_out]
+        errors = dict.fromkeys(error.on_command_line for error in held.inputs.left_out)
+        return [text.replace(f"{self.files.root}/", "") for text in errors]
 
 
 Answering = Callable[[Question], Draft]
@@ -330,15 +331,8 @@ def what_if(asked: Question) -> Draft:
 
     found, document, headline = held.once(("what-if", window, *words), predict)
     kept = (
-        "window",
-        "measured_ns",
-        "predicted_ns",
-        "saved_ns",
-        "latency",
-        "of_steps",
-        "frozen_share",
-        "inferred_share",
-    )
+        "window", "measured_ns", "predicted_ns", "saved_ns", "latency", "of_steps", "frozen_share", "inferred_share",
+    )  # fmt: skip
     tables = {
         "changes": document["changes"],
         "opportunities": document["opportunities"],
