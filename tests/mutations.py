@@ -713,8 +713,8 @@ MISTAKES = (
     Mutation(
         "records of an export stand on no stream",
         "hta_graph/trace/nsys/columns.py",
-        'batch["record stream"] if is_sync else nothing',
-        "nothing",
+        '"wait_on_stream": batch["record stream"]',
+        '"wait_on_stream": np.full_like(batch["record stream"], -1)',
         ("tests/trace/nsys/test_reading.py",),
     ),
     Mutation(
@@ -2151,8 +2151,8 @@ COLUMNS = (
     Mutation(
         "all steps are of one kind",
         "analyses/diff/step_kinds.py",
-        "if min(counts) < ENOUGH_STEPS:",
-        "if min(counts) < 1_000:",
+        "if min(counts) < ENOUGH_STEPS or",
+        "if min(counts) < 1_000 or",
         ("tests/analyses/diff/test_step_kinds.py",),
     ),
     Mutation(
@@ -2255,9 +2255,9 @@ COLUMNS = (
     ),
     Mutation(
         "a gate looks at the last level alone",
-        "analyses/cli/commands/diff.py",
-        '[level for level in found.levels.earlier if level.side == "test"]',
-        "[]",
+        "analyses/diff/regression.py",
+        'if level.side == "test":',
+        'if level.side == "none":',
         ("tests/analyses/cli/commands/test_diff.py",),
     ),
     Mutation(
@@ -2353,9 +2353,9 @@ COLUMNS = (
     ),
     Mutation(
         "a faster test fails above",
-        "analyses/cli/commands/diff.py",
-        "if difference_ns > max(",
-        "if abs(difference_ns) > max(",
+        "analyses/diff/regression.py",
+        "return self.difference > max(",
+        "return abs(self.difference) > max(",
         ("tests/analyses/cli/commands/test_diff.py",),
     ),
 )
@@ -2953,8 +2953,8 @@ REPLAYED = (
     Mutation(
         "the earliest cause decides",
         "hta_graph/what_if/longest_paths.py",
-        "if (end := known[head] + length) > latest:",
-        "if (end := known[head] + length) < latest:",
+        "latest if latest >= end else end",
+        "latest if latest <= end else end",
         REPLAY,
     ),
     Mutation(

@@ -271,7 +271,7 @@ class LongestPaths:
 
     @cached_property
     def _pairs(self) -> tuple[list[int], list[int], list[int], Ints, Ints]:
-        """The meetings as decisions between two: of the third entry and further ones with what came out before.
+        """The rendezvous as decisions between two: of the third entry and further ones with what came out before.
 
         Returns:
             lists of the node that is decided, the node of one entry, and that of the other; then the entries: the one
