@@ -54,6 +54,7 @@ def too_large_error(path: Location, what: str, memory: int, *, has_other_ranks: 
         memory: the limit.
         has_other_ranks: whether one of its ranks can be read alone.
 
+    >>> from pathlib import Path
     >>> with limit_memory(1 << 30):
     ...     print(too_large_error(Path("t.json"), "holds more than 500 MiB of text", 1 << 30))
     t.json: holds more than 500 MiB of text, too much for the 1,024 MiB that reading may take; allow more with memory
