@@ -43,7 +43,10 @@ def test_every_line_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, out.splitlines())) <= 80
 
 
-def _refused(folder: Path) -> dict[str, tuple[Path, Path, str]]:
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path, str]]:
+    """Runs that cannot be compared, and what is said of them, by the reason."""
+    folder = tmp_path_factory.mktemp("refused")
     base = run_of(folder / "base.json")
     rank = recorded(folder / "rank1.json", USUAL, rank=1)
     few = recorded(folder / "few.json", [100, 100])
@@ -71,26 +74,27 @@ def _refused(folder: Path) -> dict[str, tuple[Path, Path, str]]:
 
 @pytest.mark.parametrize("why", ["unreadable", "missing", "ranks", "world_size", "steps", "gpu", "pytorch"])
 def test_what_cannot_be_compared_has_status_3_and_says_why(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, why: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, refused: dict[str, tuple[Path, Path, str]], why: str
 ) -> None:
-    control, test, words = _refused(tmp_path)[why]
-    status, out, err = run_command(capsys, "gate", control, test)
+    control, test, words = refused[why]
+    answer = tmp_path / "answer.json"
+    written = [] if why == "missing" else ["--json", answer, "--markdown", tmp_path / "m.md"]
+    status, out, err = run_command(capsys, "gate", control, test, *written)
     assert (status, out) == (3, "")
     assert words in err
     assert err.count("\n") == 1
-    status, _, err = run_command(capsys, "diff", control, test, "--fail-above", "1%")
-    assert status == 3
-    if why not in ("missing",):
-        answer = tmp_path / "answer.json"
-        assert run_command(capsys, "gate", control, test, "--json", answer, "--markdown", tmp_path / "m.md")[0] == 3
+    assert run_command(capsys, "diff", control, test, "--fail-above", "1%")[0] == 3
+    if written:
         found = json.loads(answer.read_bytes())
         assert (found["verdict"], found["reason"]["code"]) == ("cannot_compare", why)
         assert schema_errors(found) == []
         assert (tmp_path / "m.md").read_text().startswith("### Performance gate: cannot compare\n\n")
 
 
-def test_what_differs_can_be_allowed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    control, test, _ = _refused(tmp_path)["pytorch"]
+def test_what_differs_can_be_allowed(
+    capsys: pytest.CaptureFixture[str], refused: dict[str, tuple[Path, Path, str]]
+) -> None:
+    control, test, _ = refused["pytorch"]
     assert run_command(capsys, "gate", control, test, "--allow", "pytorch")[0] == 0
 
 
@@ -155,8 +159,8 @@ def test_other_metrics_are_compared(capsys: pytest.CaptureFixture[str], tmp_path
 
 
 def test_memory_that_is_not_recorded_cannot_be_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    status, _, err = run_command(capsys, "gate", ONE_RANK, ONE_RANK, "--metric", "memory")
-    assert (status, "record with profile_memory=True" in err) == (3, True)
+    status, out, err = run_command(capsys, "gate", ONE_RANK, ONE_RANK, "--metric", "memory")
+    assert (status, out, "record with profile_memory=True" in err) == (3, "", True)
 
 
 def test_names_have_no_effect_in_a_comment(
@@ -194,6 +198,4 @@ def test_a_closed_pipe_does_not_hide_a_regression(
             return False
 
     monkeypatch.setattr(sys, "stdout", Closed())
-    from analyses.cli.main import main
-
-    assert main(["gate", str(base), str(slower)]) == 1
+    assert run_command(capsys, "gate", base, slower)[0] == 1
