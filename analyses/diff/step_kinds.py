@@ -11,7 +11,7 @@ import numpy as np
 from analyses.diff.comparable_names import comparable_name
 from analyses.diff.noise import ENOUGH_STEPS
 from analyses.scope import Scope
-from hta_graph.model import Ints
+from hta_graph.model import Floats, Ints
 from hta_graph.paths.step_kinds import (
     SIGNATURES,
     Content,
@@ -19,12 +19,15 @@ from hta_graph.paths.step_kinds import (
     are_recurring,
     content_of_step,
     name_of_kind,
+    names_and_counts,
     names_of_kinds,
     numbered_kinds,
 )
 
 LEAST_COMMON_STEPS = 0.5
 """The share of each side's steps that must be of common kinds, for kinds to be compared."""
+SHIFTED_KINDS = 3
+"""How many kinds of each side, the most frequent, show what a change did to every step."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,8 @@ def _matched_kinds(contents: Sequence[Sequence[Content]], signature: Signature) 
     numbers, examples = zip(*(numbered_kinds(side, signature) for side in contents), strict=True)
     if not all(map(are_recurring, examples, contents)):
         return None
-    partner = _most_alike(*examples)
+    steps = [np.bincount(own, minlength=len(kinds)) for own, kinds in zip(numbers, examples, strict=True)]
+    partner = _most_alike(_occurrences(examples, signature), steps)
     order = sorted(partner, key=lambda one: (-np.count_nonzero(numbers[0] == one), one))
     common = [np.full(len(own), -1, np.int64) for own in examples]
     for place, one in enumerate(order):
@@ -170,20 +174,67 @@ def _matched_kinds(contents: Sequence[Sequence[Content]], signature: Signature) 
     return StepKinds(kinds[0], kinds[1], tuple(names), (alone[0], alone[1]))
 
 
-def _most_alike(left: Sequence[Content], right: Sequence[Content]) -> dict[int, int]:
-    """Match the kinds of two programs that have most in common, the most alike first."""
-    alike = sorted(
-        (-_likeness(one, other), at, place) for at, one in enumerate(left) for place, other in enumerate(right)
-    )
-    found: dict[int, int] = {}
-    for _, at, place in alike:
-        if at not in found and place not in found.values():
-            found[at] = place
+def _most_alike(occurs: Sequence[Ints], steps: Sequence[Ints]) -> dict[int, int]:
+    """Match the kinds of two programs that have most in common, the most alike first.
+
+    What a change adds to every step, or takes from it, moves all kinds alike: kinds that it makes equal are the same
+    ones, even if it makes the usual steps of one run resemble the rare ones of the other. Such a shift is looked for
+    unless kinds that are equal without one make up most steps: then others occur by chance on one side alone.
+
+    Args:
+        occurs: how often each name occurs in a step of each kind (kinds × names), by side.
+        steps: how many steps each kind has, by side.
+    """
+    left, right = occurs
+    found, _ = _greedily_matched(_likeness(left, right))
+    equal = [(at, place) for at, place in found.items() if (left[at] == right[place]).all()]
+    is_equal = [sum(own[pair[side]] for pair in equal) for side, own in enumerate(steps)]
+    if len(found) < 2 or all(
+        count >= LEAST_COMMON_STEPS * own.sum() for count, own in zip(is_equal, steps, strict=True)
+    ):
+        return found
+    usual = [np.argsort(-own, kind="stable")[:SHIFTED_KINDS].tolist() for own in steps]
+    shifts = [np.zeros_like(left[0]), *(right[place] - left[at] for at in usual[0] for place in usual[1])]
+    shares = [own / own.sum() for own in steps]
+    unshifted, best = _likeness(left, right), (-1.0, -1.0, -1.0)
+    for shift in shifts:
+        matched, alike = _greedily_matched(_likeness(np.maximum(left + shift, 0), right))
+        raw = sum(unshifted[pair] for pair in matched.items())
+        often = sum(min(shares[0][at], shares[1][place]) for at, place in matched.items())
+        if (score := (round(alike, 9), round(float(raw), 9), float(often))) > best:
+            found, best = matched, score
     return found
 
 
-def _likeness(one: Content, other: Content) -> float:
-    """Return which share of the occurrences in either are in both."""
-    both = sum(min(count, other[name][0]) for name, (count, *_) in one.items() if name in other)
-    every = sum(count for side in (one, other) for count, *_ in side.values()) - both
-    return both / every if every else 1.0
+def _greedily_matched(alike: Floats) -> tuple[dict[int, int], float]:
+    """Match rows and columns, the most alike first, with the sum of their likeness."""
+    found: dict[int, int] = {}
+    taken: set[int] = set()
+    total = 0.0
+    for flat in np.argsort(-alike, axis=None, kind="stable").tolist():
+        at, place = divmod(flat, alike.shape[1])
+        if at not in found and place not in taken:
+            found[at] = place
+            taken.add(place)
+            total += float(alike[at, place])
+    return found, total
+
+
+def _likeness(left: Ints, right: Ints) -> Floats:
+    """Return which share of the occurrences in either are in both, for each pair of kinds."""
+    both = np.array([np.minimum(own, right).sum(axis=1) for own in left])
+    every = left.sum(axis=1)[:, None] + right.sum(axis=1) - both
+    return np.where(every > 0, both / np.maximum(every, 1), 1.0)
+
+
+def _occurrences(examples: Sequence[Sequence[Content]], signature: Signature) -> list[Ints]:
+    """Return how often each name occurs in each kind, by side; once where numbers make no kinds."""
+    names = {name: at for at, name in enumerate(sorted({name for side in examples for own in side for name in own}))}
+    found = []
+    for side in examples:
+        occurs = np.zeros((len(side), len(names)), np.int64)
+        for at, own in enumerate(side):
+            for name, (count, *_) in own.items():
+                occurs[at, names[name]] = count if signature is names_and_counts else 1
+        found.append(occurs)
+    return found

@@ -203,7 +203,7 @@ def test_what_the_noise_of_few_steps_hides_is_said_first() -> None:
     assert answer.opening[0].startswith("In the job after, rank 2 delays the others by ")
     assert answer.opening[1].startswith("No difference in iteration time beyond noise: ")
     assert [line.startswith("A difference below ") for line in answer.opening].count(True) == 1
-    assert answer.opening[-1].startswith("In the control, rank 1 delays the others by ")
+    assert answer.opening[-1].startswith("In the job before, rank 1 delays the others by ")
     classes = set(answer.on_screen["job_classes"]["bound_by"])
     assert ("communication" in classes, "GPU communication" in classes) == (True, False)
 

@@ -49,6 +49,27 @@ def test_steps_with_other_operators_are_of_another_kind(tmp_path: Path) -> None:
     assert found.names == ("without save", "with save")
 
 
+def test_what_is_added_to_every_step_leaves_kinds_as_they_are(tmp_path: Path) -> None:
+    """The usual steps of the test contain what the rare ones of the control do, but for the annotation."""
+    usual, rare = {"mm": 8, "item": 1, "copy": 1}, {"mm": 8, "item": 2, "copy": 2, "save": 1}
+    added = {"mm": 8, "item": 2, "copy": 2}, {"mm": 8, "item": 3, "copy": 3, "save": 1}
+    control = recorded(tmp_path / "control", [usual, usual, rare] * 3)
+    test = recorded(tmp_path / "test", [added[0], added[0], added[1]] * 3)
+    found = kinds_of(control, test)
+    assert found.control.tolist() == found.test.tolist() == [0, 0, 1] * 3
+    found = kinds_of(test, control)
+    assert found.control.tolist() == found.test.tolist() == [0, 0, 1] * 3
+
+
+def test_kinds_that_occur_by_chance_are_matched_with_equal_ones(tmp_path: Path) -> None:
+    """Steps of 2 to 4 batches against ones of 3 to 5: no batch was added to each step."""
+    control = recorded(tmp_path / "control", [{"mm": count} for count in (2, 3, 4, 3, 4, 4)])
+    test = recorded(tmp_path / "test", [{"mm": count} for count in (4, 3, 5, 3, 4, 3)])
+    found = kinds_of(control, test)
+    of_count = dict(zip((2, 3, 4, 3, 4, 4), found.control.tolist(), strict=True))
+    assert [of_count.get(count) for count in (4, 3, 3, 4, 3)] == [found.test[at] for at in (0, 1, 3, 4, 5)]
+
+
 def test_kinds_of_one_side_alone_are_counted(tmp_path: Path) -> None:
     control = recorded(tmp_path / "control", [{"mm": 2}] * 6)
     test = recorded(tmp_path / "test", [{"mm": 2}, {"mm": 2}, {"mm": 2, "save": 1}] * 2)
