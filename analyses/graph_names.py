@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from analyses.messages import graph_kernels as messages
-from analyses.scope import Scope
 from hta_graph.arrays import distinct, take_or
 from hta_graph.attribution.graph_kernels import CaptureSource, Replay, graph_kernels
 from hta_graph.attribution.replayed_names import replayed_names
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import Bools, Ids
+
+if TYPE_CHECKING:
+    from analyses.scope import Scope
 
 __all__ = ["naming_notes", "naming_notes_of_rows", "replayed"]
 

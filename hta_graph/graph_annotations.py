@@ -35,7 +35,10 @@ from hta_graph.trace.rank_files import rank_in_name
 
 NODE_NUMBER = rb'"graph node id"\s*:\s*"?[1-9]'
 HAS_NODES = re.compile(NODE_NUMBER)
-ANNOTATED = re.compile(rb'"module_fqn"\s*:|' + NODE_NUMBER + rb'[^{}]*"(?:name|annotation|str)"\s*:')
+NODE_NAME = rb'"(?:name|annotation|str)"\s*:'
+ANNOTATED = re.compile(
+    b"|".join([rb'"module_fqn"\s*:', NODE_NUMBER + b"[^{}]*" + NODE_NAME, NODE_NAME + b"[^{}]*" + NODE_NUMBER])
+)
 """What stands in the text of a trace whose kernels are annotated: another one is not decoded again."""
 NODE = "graph node id"
 NAMES = ("name", "annotation", "str")

@@ -44,6 +44,7 @@ SAYS = {
     "what_if": "replay with changes:\nscenarios, slack",
     "attribution": "owners of\nGPU work",
     "dependencies": "one rule per kind of wait",
+    "graph_cache": "graphs in the user's\ncache folder",
     "paths": "windows, critical paths, idle gaps",
     "alignment": "sequences of activities,\naligned",
     "graph": "points, edges, and the facade\nDependencyGraph",

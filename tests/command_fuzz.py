@@ -107,14 +107,14 @@ def _window(place: Place) -> list[str]:
 
 
 def _cache(place: Place) -> list[str]:
-    """Name a folder of kept skeletons: a new one, one that holds something else, or none at all."""
+    """Name a folder for the cache: a new one, one that holds something else, or none at all."""
     at = place.rng.random()
     if at < 0.2:
         return [place.rng.choice(("s3://bucket/cache", "", str(place.written("no_folder", b"")), "x\0y"))]
     folder = place.folder / "kept"
     if at < 0.4:
-        (folder / "00").mkdir(parents=True)
-        (folder / "00" / "mine.parquet").write_bytes(b"mine")
+        folder.mkdir(parents=True)
+        (folder / f"{'0' * 40}.hta-graph").write_bytes(b"mine")
     return [str(folder)]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from analyses.catalogue import CATALOGUE
 from analyses.cli.command import Command, CommandGroup
 from analyses.cli.commands.analyses import analysis_commands
+from analyses.cli.commands.cache import CACHE
 from analyses.cli.commands.chakra import CHAKRA
 from analyses.cli.commands.critical_path import CRITICAL_PATH
 from analyses.cli.commands.demo import DEMO
@@ -36,7 +37,7 @@ COMMAND_GROUPS: Mapping[str, tuple[Command | CommandGroup, ...]] = {
     "pages and pictures": (REPORT, TIMELINE, RENDER, COUNTERS),
     "simulators": (CHAKRA, SYNC_DEPS),
     "agents": (MCP,),
-    "files": (GRAPH, STRIP, SCHEMA),
+    "files": (GRAPH, STRIP, SCHEMA, CACHE),
 }
 """Task → the commands for it, in the order of the help."""
 COMMANDS: tuple[Command | CommandGroup, ...] = tuple(one for group in COMMAND_GROUPS.values() for one in group)

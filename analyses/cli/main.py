@@ -48,8 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = parser.parse_args(arguments)
         resolve_answer_file(options)
         check_paths(options)
-        from hta_graph.trace.json_reader import paused_gc
-        from hta_graph.trace.memory_limit import within_memory  # late: help and errors need no decoder
+        from hta_graph.trace.memory_limit import paused_gc, within_memory  # late: help and errors need neither
 
         # A command that needs more memory than available ends with an error line instead of being killed.
         with paused_gc(), within_memory(getattr(options, "memory", None)), shown_stages():

@@ -31,6 +31,7 @@ def add_alias(parser: argparse.ArgumentParser, action: argparse.Action, *names: 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Add the traces to read, and what names their kernels."""
     add_traces(parser)
+    add_cache(parser)
     add_capture(parser)
 
 
@@ -52,6 +53,18 @@ def add_salvage(parser: argparse.ArgumentParser) -> None:
     heading(parser, READING).add_argument(
         "--salvage", action="store_true", help="recover complete events from a damaged file"
     )
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Add where graphs are cached."""
+    caches = heading(parser, READING).add_mutually_exclusive_group()
+    caches.add_argument(
+        "--cache",
+        type=CacheFolder,
+        metavar="DIR",
+        help="cache graphs in DIR; reuse those of unchanged files (default: the user's cache folder)",
+    )
+    caches.add_argument("--no-cache", action="store_true", help="read every file; cache nothing")
 
 
 def add_capture(parser: argparse.ArgumentParser) -> None:
@@ -98,12 +111,6 @@ def add_summaries(parser: argparse.ArgumentParser) -> None:
         help="keep a summary of each rank and re-read files on demand (default: above 32 ranks)",
     )
     add_alias(parser, summaries, "--skeletons")
-    ranks.add_argument(
-        "--cache",
-        type=CacheFolder,
-        metavar="DIR",
-        help="cache rank summaries in DIR; reuse them for unchanged files",
-    )
 
 
 def _cluster(text: str) -> str:

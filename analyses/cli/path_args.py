@@ -130,8 +130,7 @@ def input_files(options: argparse.Namespace) -> list[Location]:
     Raises:
         TraceError: one does not exist.
     """
-    from hta_graph.multi_rank.matching.flight_recorder import FLIGHT_FOLDER
-    from hta_graph.trace.rank_files import expand_inputs
+    from hta_graph.trace.rank_files import FLIGHT_FOLDER, expand_inputs
 
     found: list[Location] = []
     for item in _path_arguments(options):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from analyses.display.text_layout import Line
     from hta_graph.errors import HtaGraphError
     from hta_graph.graph.dependency_graph import DependencyGraph
+    from hta_graph.graph_cache.cached_graphs import GraphCache
     from hta_graph.multi_rank.read_ranks import Progress
     from hta_graph.multi_rank.summary.summarize import SummaryRequest
     from hta_graph.multi_rank.summary_job import SummaryJobReader
@@ -83,7 +84,7 @@ class RankInputs:
     flight: Sequence[str] = ()
     all_needed: bool = False
     cluster: str | None = None
-    cache: Path | None = None
+    cache: GraphCache | None = None
     use_summaries: str | None = None
     step_patterns: tuple[str, ...] = ()
     captures: Sequence[str | Location] = ()
@@ -97,7 +98,6 @@ class RankInputs:
         jobs, memory = getattr(options, "jobs", None), getattr(options, "memory", None)
         flight = getattr(options, "flight", None) or ()
         cluster = getattr(options, "cluster", None)
-        kept, use_summaries = getattr(options, "cache", None), getattr(options, "summaries", None)
         return cls(
             options.inputs if inputs is None else inputs,
             options.rank,
@@ -107,8 +107,8 @@ class RankInputs:
             options.left_out,
             flight,
             cluster=cluster,
-            cache=None if kept is None else cache_folder(kept),
-            use_summaries=use_summaries,
+            cache=graph_cache(options),
+            use_summaries=getattr(options, "summaries", None),
             step_patterns=tuple(getattr(options, "step_pattern", None) or ()),
             captures=getattr(options, "capture", ()),
         )
@@ -185,8 +185,7 @@ class RankInputs:
             return 0
         from hta_graph.multi_rank.summary_job import MANY_RANKS  # late: one rank needs nothing of jobs
 
-        is_asked = self.use_summaries == "always" or self.cache is not None
-        return count if count > (1 if is_asked else MANY_RANKS) else 0
+        return count if count > MANY_RANKS or self.use_summaries == "always" else 0
 
     def job_of_summaries(self, few: Callable[[int], SummaryRequest]) -> DependencyGraph | None:
         """Join the summaries of many ranks to the job's graph; None where ranks are held in full.
@@ -212,7 +211,7 @@ class RankInputs:
         from hta_graph.multi_rank.read_ranks import ReadOptions
         from hta_graph.multi_rank.summary_job import SummaryJobReader
 
-        readers = ReadOptions(self.jobs, self.memory, self.cluster)
+        readers = ReadOptions(self.jobs, self.memory, self.cluster, cache=self.cache)
         return SummaryJobReader(readers, question, self.salvage, _progress_bar, self.step_patterns)
 
     def all_ranks(
@@ -284,6 +283,9 @@ class RankInputs:
         communications: bool = False,
         summary: SummaryRequest | None = None,
     ) -> Iterator[DependencyGraph]:
+        if not communications and cluster is None and (known := self._cached_graph()) is not None:
+            yield known
+            return
         from hta_graph.multi_rank.read_ranks import read_graphs
 
         found = read_graphs(
@@ -307,9 +309,33 @@ class RankInputs:
         try:
             for graph in found:
                 remedy = "; run info --json FILE to list them"
-                yield graph
+                yield self._with_kept_answers(graph) if summary is None and not communications else graph
         finally:
             self.report_further_errors(line.say, remedy)
+
+    def _cached_graph(self) -> DependencyGraph | None:
+        """Return the graph of a single file from the cache, before what reads traces is imported."""
+        if self.cache is None or self.captures:
+            return None
+        from hta_graph.trace.rank_files import expand_inputs
+
+        paths = expand_inputs(expand_file_lists(self.inputs))
+        if len(paths) != 1:
+            return None
+        ranks = None if self.rank is None else [self.rank]
+        graph = self.cache.only_graph(paths[0], ranks, self.step_patterns, salvage=self.salvage)
+        # What is recorded of the kernels of replayed graphs is found by who reads traces.
+        if graph is None or graph.event_flags.graph_launch_call.any():
+            return None
+        return self._with_kept_answers(graph)
+
+    def _with_kept_answers(self, graph: DependencyGraph) -> DependencyGraph:
+        """Let answers about a graph that is in the cache be kept next to it."""
+        if self.cache is None or not self.cache.has_graph(graph.path, salvage=self.salvage):
+            return graph
+        from hta_graph.graph_cache.kept_answers import with_kept_answers
+
+        return with_kept_answers(graph, self.cache, salvage=self.salvage)
 
     def leave_out(self, error: HtaGraphError, write: Callable[[str], None] = say) -> None:
         """Continue without a file; the first errors are printed one by one."""
@@ -323,25 +349,38 @@ class RankInputs:
             write(f"hta-graph: {error_summary(self.left_out[ERRORS_LISTED:])}{remedy}")
 
 
-def cache_folder(name: str) -> Path:
-    """Return the folder for rank summaries; create it if it does not exist.
+def graph_cache(options: argparse.Namespace) -> GraphCache | None:
+    """Return the cache of a command line; None where it is turned off, or the user has no folder for one.
+
+    Raises:
+        OutputError: the folder that is named cannot be used.
+    """
+    if getattr(options, "no_cache", False):
+        return None
+    from hta_graph.graph_cache.cache_folder import CacheFolder, default_cache_folder
+    from hta_graph.graph_cache.cached_graphs import GraphCache
+
+    named = getattr(options, "cache", None)
+    folder = default_cache_folder() if named is None else named_cache_folder(named)
+    return None if folder is None else GraphCache(CacheFolder(folder, say))
+
+
+def named_cache_folder(name: str) -> Path:
+    """Return the folder that a command line names for the cache; create it if it does not exist.
 
     Raises:
         OutputError: it cannot be created.
     """
     from hta_graph.errors import OutputError
-    from hta_graph.multi_rank.summary_cache import import_parquet
     from hta_graph.storage.location import is_remote, resolve_location
 
-    import_parquet()
     folder = resolve_location(name)
     if is_remote(folder):
         raise OutputError(f"{name}: not a local folder; name one for the cache")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{name}: cannot be created: {error.strerror or error}; name another folder") from None
-    # Workers of a cluster run in other folders.
     return folder.absolute()
 
 

@@ -46,7 +46,7 @@ def tokens_at_most(text: str) -> int:
     divisors were set on answers of this package, where the estimate exceeds the counts of two public tokenizers.
 
     >>> tokens_at_most('{"time_ns":440000}'), tokens_at_most("bound by GPU compute")
-    (8, 7)
+    (8, 6)
     """
     count = 0
     for letters, digits, space, signs, other in _PIECES.findall(text):

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from analyses.messages import mcp as messages
 from hta_graph.errors import TraceError, UsageError
-from hta_graph.multi_rank.matching.flight_recorder import FLIGHT_FOLDER
 from hta_graph.storage.location import Location
-from hta_graph.trace.rank_files import expand_inputs
+from hta_graph.trace.rank_files import FLIGHT_FOLDER, expand_inputs
 
 FILES_LISTED = 2_000
 """How many files a listing looks at."""

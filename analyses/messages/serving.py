@@ -169,9 +169,8 @@ def several_threads(rank: int, threads: int) -> str:
 def no_gpu_work(ranks: Sequence[int]) -> str:
     """Say of what the table speaks where ranks have no GPU work.
 
-    >>> no_gpu_work([0]), no_gpu_work([0, 1])
-    ('rank 0 has no GPU work: "GPU work" is operators of the steps on the CPU, and "idle" is time outside them',
-    '2 ranks have no GPU work: "GPU work" is operators of the steps on the CPU, and "idle" is time outside them')
+    >>> no_gpu_work([0, 1])
+    '2 ranks have no GPU work: "GPU work" is operators of the steps on the CPU, and "idle" is time outside them'
     """
     who = f"rank {ranks[0]} has" if len(ranks) == 1 else f"{len(ranks):,} ranks have"
     return f'{who} no GPU work: "GPU work" is operators of the steps on the CPU, and "idle" is time outside them'

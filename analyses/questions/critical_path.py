@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analyses.advice.verdict import listed_advice, verdict_records, verdict_sentences
 from analyses.display.labels import class_meanings, short_labels
 from analyses.display.sentence_format import and_more, as_sentence
 from analyses.display.text_layout import Line, duration_text, percent, table
 from analyses.graph_names import naming_notes_of_rows
+from analyses.kept_verdict import verdict_records, verdict_texts
 from analyses.messages import critical_path as messages
 from analyses.messages import job_verdict
 from analyses.messages.window import NOT_RECORDED, whose
@@ -176,10 +176,7 @@ def path_lines(path: CriticalPath, steps: Sequence[StepRow] = (), *, all_rows: b
 def _verdict_lines(path: CriticalPath) -> list[str]:
     """Say what bounds the window in a headline, then the rest of the verdict and advice."""
     window, graph = path.window, path.graph
-    first, *rest = verdict_sentences(path)
-    found = listed_advice(path)
-    advice = [line for one in found.shown for line in (f"  {as_sentence(one.action)}", f"    {one.why} {one.saving}")]
-    why_title = messages.NO_MORE_ADVICE if advice else messages.NO_ADVICE
+    (first, *rest), advice = verdict_texts(path, lambda: _replayed_texts(path))
     return [
         first,
         "",
@@ -190,6 +187,18 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
         *unknown_wait_lines(graph),
         *rows_after_lines(window),
         "",
+        *advice,
+    ]
+
+
+def _replayed_texts(path: CriticalPath) -> tuple[list[str], list[str]]:
+    """Return the verdict in sentences, the headline first, and the advice in lines."""
+    from analyses.advice.verdict import listed_advice, verdict_sentences  # late: what is known is not replayed
+
+    sentences, found = verdict_sentences(path), listed_advice(path)
+    advice = [line for one in found.shown for line in (f"  {as_sentence(one.action)}", f"    {one.why} {one.saving}")]
+    why_title = messages.NO_MORE_ADVICE if advice else messages.NO_ADVICE
+    return sentences, [
         *([messages.ADVICE, *advice, *(f"  {note}" for note in found.notes)] if advice else []),
         *([""] if advice and found.why_nothing else []),
         *([why_title, f"  {found.why_nothing}"] if found.why_nothing else []),

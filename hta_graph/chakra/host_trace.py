@@ -27,7 +27,8 @@ from hta_graph.model import Bools, Ids, Ints
 from hta_graph.storage.location import Location, resolve_location
 from hta_graph.trace.columnize import integers
 from hta_graph.trace.decompress import read_bytes
-from hta_graph.trace.json_reader import is_array, number_or_text, paused_gc
+from hta_graph.trace.json_reader import is_array, number_or_text
+from hta_graph.trace.memory_limit import paused_gc
 
 NODE_ATTRIBUTES: dict[str, tuple[str, int | str]] = {
     "rf_id": ("uint64", 0),

@@ -26,7 +26,8 @@ from hta_graph.storage.location import Location
 from hta_graph.storage.output_paths import check_output
 from hta_graph.text.formatting import microseconds
 from hta_graph.trace.decompress import read_bytes
-from hta_graph.trace.json_reader import Header, RowReader, RowShape, paused_gc
+from hta_graph.trace.json_reader import Header, RowReader, RowShape
+from hta_graph.trace.memory_limit import paused_gc
 from hta_graph.trace.profiler_names import CATEGORY
 from hta_graph.trace.table import Trace, activity_mask
 

@@ -208,6 +208,10 @@ class Timeline:
         self._is_activity = trace.is_activity
         self.times = freeze(point_times(trace.events))
 
+    def set_known(self, order: Ids, calls: Nesting) -> None:
+        """Take :attr:`order` and :attr:`calls` as they were found before."""
+        vars(self).update(order=order, calls=calls)
+
     @cached_property
     def order(self) -> Ids:
         """All points of walkable rows in the order in which they happened (:func:`ordered_points`)."""

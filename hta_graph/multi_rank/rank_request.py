@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hta_graph.build import build_without_log
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.storage.location import name_with_secrets
 from hta_graph.trace.decompress import cached_text
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
@@ -26,8 +24,7 @@ class RankRequest:
     """What is read of a rank's file: its whole graph, a summary of it, an excerpt, or what its job's replay needs.
 
     ``salvage``: the complete events of a truncated file are read. ``communications``: what the rank did with others
-    is read too, while the text is at hand. ``cache`` is where summaries are kept. ``step_patterns`` are regular
-    expressions of annotations that are steps.
+    is read too, while the text is at hand. ``step_patterns`` are regular expressions of annotations that are steps.
     """
 
     salvage: bool = False
@@ -35,7 +32,6 @@ class RankRequest:
     summary: SummaryRequest | None = None
     excerpt: ExcerptRequest | None = None
     replay: ReplayRequest | None = None
-    cache: Path | None = None
     step_patterns: tuple[str, ...] = ()
 
     def as_record(self) -> dict[str, Any]:
@@ -46,7 +42,6 @@ class RankRequest:
             "summary": self.summary and asdict(self.summary),
             "excerpt": self.excerpt and self.excerpt.as_record(),
             "replay": self.replay and self.replay.as_record(),
-            "cache": self.cache and name_with_secrets(self.cache),
             "step_patterns": list(self.step_patterns),
         }
 
@@ -56,7 +51,7 @@ class RankRequest:
         from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest  # late, as below
         from hta_graph.multi_rank.summary.summarize import SummaryRequest
 
-        few, more, cache = record["summary"], record["excerpt"], record["cache"]
+        few, more = record["summary"], record["excerpt"]
         replay = None
         if record["replay"]:
             from hta_graph.multi_rank.what_if.rank_replay import ReplayRequest
@@ -68,23 +63,17 @@ class RankRequest:
             few and SummaryRequest.of_record(few),
             more and ExcerptRequest.of_record(more),
             replay,
-            cache and Path(cache),
             tuple(record["step_patterns"]),
         )
 
 
 def read_rank_graph(file: RankFile, asked: RankRequest) -> DependencyGraph:
-    """Build the graph of a rank's file, or the requested part of it; a summary may be in the cache.
+    """Build the graph of a rank's file, or the requested part of it.
 
     Raises:
         HtaGraphError: the file cannot be read.
     """
-    if asked.cache is None or asked.summary is None or file.error:
-        return build_rank_graph(lambda: read_rank(file, salvage=asked.salvage), asked)
-    from hta_graph.multi_rank.summary_cache import SummaryCache  # needs what writes Parquet
-
-    cache = SummaryCache(asked.cache, file, asked.as_record())
-    return cache.known() or cache.keep(build_rank_graph(lambda: read_rank(file, salvage=asked.salvage), asked))
+    return build_rank_graph(lambda: read_rank(file, salvage=asked.salvage), asked)
 
 
 def build_rank_graph(read: Callable[[], Trace], asked: RankRequest) -> DependencyGraph:

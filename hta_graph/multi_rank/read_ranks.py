@@ -16,7 +16,10 @@ from hta_graph.captures import NamedCaptures, find_captures, with_captures
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph_annotations import with_annotations
+from hta_graph.graph_cache.cache_folder import CacheFolder
+from hta_graph.graph_cache.cached_graphs import GraphCache
 from hta_graph.log import log_warning
+from hta_graph.multi_rank.rank_cache import cached_file, cached_ranks, keep_file, keep_rank
 from hta_graph.multi_rank.rank_request import RankRequest, build_rank_graph, read_rank_graph
 from hta_graph.multi_rank.read_engine import (
     GraphOrError,
@@ -33,7 +36,8 @@ from hta_graph.trace.decompress import cached_text
 from hta_graph.trace.header import has_node_names, text_size
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand_inputs
-from hta_graph.trace.read import Say, find_ranks, log_repairs, read_single_file
+from hta_graph.trace.read import Say, find_ranks, log_repairs, number_recordings, read_recordings
+from hta_graph.trace.readers import is_database
 from hta_graph.trace.table import Trace
 
 if TYPE_CHECKING:
@@ -62,7 +66,7 @@ def read_graphs(
     salvage: bool = False,
     communications: bool = False,
     summary: SummaryRequest | None = None,
-    cache: Path | None = None,
+    cache: Path | GraphCache | None = None,
     report: Report | None = None,
     say: Say = log_warning,
     progress: Progress = lambda *_: None,
@@ -86,7 +90,7 @@ def read_graphs(
             need not open the file again.
         summary: with several files, return rank summaries, which answer this request as whole graphs do
             (``hta_graph.multi_rank.summary``).
-        cache: a folder for rank summaries; those of unchanged files are reused.
+        cache: a folder in which graphs and rank summaries are kept; those of unchanged files are reused.
         report: is called with the error of each file that cannot be read, which is then skipped; without it the error
             is raised. If no file can be read, an error is always raised.
         say: is called with a line about skipped files and one about files numbered by order; by default these are
@@ -107,22 +111,23 @@ def read_graphs(
     listed = expand_file_lists(inputs)
     paths = expand_inputs(listed)
     several = communications or summary is not None
-    asked = RankRequest(salvage, several, summary, cache=cache, step_patterns=tuple(step_patterns))
+    asked = RankRequest(salvage, several, summary, step_patterns=tuple(step_patterns))
+    kept = GraphCache(CacheFolder(cache, say)) if isinstance(cache, Path) else cache
     named = find_captures(captures, salvage=salvage)
     if len(paths) == 1:
-        for graph in _read_alone(paths[0], ranks, memory, replace(asked, summary=None), say):
+        for graph in _read_alone(paths[0], ranks, memory, replace(asked, summary=None), kept, say):
             yield _with_names(_with_warnings(graph), named, (), salvage=salvage)
         return
     with limit_memory(memory):
         files = find_ranks(listed, salvage=salvage, say=say)
     if len(files) == 1 and not files[0].error and summary is None and cluster is None:
         # Several ranks may have been merged into it.
-        for graph in _read_alone(files[0].path, ranks, memory, asked, say):
+        for graph in _read_alone(files[0].path, ranks, memory, asked, kept, say):
             yield _with_names(_with_warnings(graph), named, files[0].captures, salvage=salvage)
         return
     beside_rank = {file.rank: file.captures for file in files}
     files = choose_ranks(files, ranks)
-    readers = ReadOptions(jobs, memory, cluster, say)
+    readers = ReadOptions(jobs, memory, cluster, say, kept)
     with closing(read_files(files, lambda _: asked, readers, progress)) as found:
         for graph in _graphs_or_reports(found, report if len(files) > 1 else None, ", ".join(map(str, listed))):
             yield _with_names(graph, named, beside_rank.get(graph.rank or 0, ()), salvage=salvage)
@@ -149,37 +154,39 @@ def _with_warnings(graph: DependencyGraph) -> DependencyGraph:
 class ReadOptions:
     """Who reads files: the number of processes, their memory (bytes), here or on a cluster (:func:`read_graphs`).
 
-    ``say`` is called with a line about the cluster.
+    ``say`` is called with a line about the cluster; ``cache`` keeps what was read.
     """
 
     jobs: int | None = None
     memory: int | None = None
     cluster: str | None = None
     say: Say = lambda _: None
+    cache: GraphCache | None = None
 
 
 def read_files(
     files: Sequence[RankFile], asked: RequestOf, readers: ReadOptions, progress: Progress = lambda *_: None
 ) -> Generator[GraphOrError, None, None]:
     """Yield what was asked of each file, or its error, in the files' order."""
-    kept = _cached_summaries(files, asked, readers)
+    cache = readers.cache
+    if cache is None:
+        yield from _read_uncached(files, asked, readers, progress)
+        return
+    # Reading what is kept takes less than asking others for it does.
+    kept = cached_ranks(cache, files, asked, readers.jobs or processor_count())
     rest = [file for file in files if file.rank not in kept]
     with closing(
-        _read_uncached(rest, asked, readers, lambda done, _: progress(len(kept) + done, len(files)))
+        _read_uncached(rest, asked, readers, lambda done, _: progress(len(files) - len(rest) + done, len(files)))
     ) as answers:
         for file in files:
-            yield kept[file.rank] if file.rank in kept else next(answers)
+            if file.rank in kept:
+                yield kept.pop(file.rank)
+                continue
+            answer = next(answers)
+            if isinstance(answer, DependencyGraph):
+                keep_rank(cache, file, asked(file), answer)
+            yield answer
         next(answers, None)  # it tells the end of its progress
-
-
-def _cached_summaries(files: Sequence[RankFile], asked: RequestOf, readers: ReadOptions) -> dict[int, DependencyGraph]:
-    """Return the summaries that are kept: reading them takes less than asking others for them does."""
-    first = asked(files[0]) if files else RankRequest()
-    if first.cache is None or first.summary is None:
-        return {}
-    from hta_graph.multi_rank.summary_cache import cached_summaries  # needs what reads Parquet
-
-    return cached_summaries(first.cache, files, first.as_record(), readers.jobs or processor_count())
 
 
 def _read_uncached(
@@ -207,7 +214,12 @@ def _read_uncached(
 
 
 def _read_alone(
-    path: Location, ranks: Collection[int] | None, memory: int | None, asked: RankRequest, say: Say
+    path: Location,
+    ranks: Collection[int] | None,
+    memory: int | None,
+    asked: RankRequest,
+    cache: GraphCache | None,
+    say: Say,
 ) -> list[DependencyGraph]:
     """Read the only file: the graph of its rank, or of all ranks that were merged into it.
 
@@ -217,8 +229,17 @@ def _read_alone(
     with limit_memory(memory):
         try:
             with cached_text() if asked.communications else nullcontext():
-                traces = read_single_file(path, ranks, salvage=asked.salvage, say=say)
-                return [build_rank_graph(partial(_take, traces), asked) for _ in range(len(traces))]
+                if cache is not None and (known := cached_file(cache, path, ranks, asked)):
+                    return [known]
+                recorded, ranks_by = read_recordings(path, ranks, salvage=asked.salvage)
+                in_header = [trace.rank for trace in recorded]
+                traces = number_recordings(path, recorded, ranks_by, ranks, say)
+                del recorded
+                graphs = [build_rank_graph(partial(_take, traces), asked) for _ in range(len(traces))]
+                # Of a file with several ranks only some may have been read.
+                if cache is not None and len(in_header) == 1 and (ranks is None or not is_database(path)):
+                    keep_file(cache, graphs[0], asked, in_header[0])
+                return graphs
         except MemoryError:
             pass  # what was read is let go first
         raise out_of_memory_error(path)

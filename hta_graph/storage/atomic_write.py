@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import secrets
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -18,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import Any
+from typing import Any, TypeAlias
 
 from hta_graph.errors import OutputError
 from hta_graph.progress import clear_stage
@@ -33,8 +32,10 @@ ONE_REQUEST_BYTES = 8 << 20
 """What is shorter (bytes) is sent in one request."""
 GIVING_UP_S = 5
 
+Piece: TypeAlias = bytes | memoryview
 
-def upload_file(address: Url, pieces: Iterable[bytes], note: Callable[[Callable[[], None] | None], None]) -> None:
+
+def upload_file(address: Url, pieces: Iterable[Piece], note: Callable[[Callable[[], None] | None], None]) -> None:
     """Write a file atomically: nothing of it is visible before it is complete.
 
     Args:
@@ -59,11 +60,11 @@ def upload_file(address: Url, pieces: Iterable[bytes], note: Callable[[Callable[
     clear_cache()
 
 
-def _send_piece(address: Url, file: Any, piece: bytes) -> None:
+def _send_piece(address: Url, file: Any, piece: Piece) -> None:
     with_retries(address, lambda: file.write(piece))
 
 
-def _first_bytes(pieces: Iterator[bytes]) -> tuple[bytes, bool]:
+def _first_bytes(pieces: Iterator[Piece]) -> tuple[bytes, bool]:
     """Collect what can be sent at once; return it and whether it is everything."""
     found = bytearray()
     for piece in pieces:
@@ -158,7 +159,7 @@ TRIES = 100
 """How often a folder is put in its place while others put theirs there."""
 
 
-def write_file(target: str | Location, content: bytes | Iterable[bytes]) -> None:
+def write_file(target: str | Location, content: bytes | Iterable[Piece]) -> None:
     """Write a file from one or many pieces, or to standard output for ``-``.
 
     Raises:
@@ -182,7 +183,7 @@ def write_file(target: str | Location, content: bytes | Iterable[bytes]) -> None
         _write_directly(path, place, pieces)
 
 
-def _send(path: RemotePath, pieces: Iterable[bytes]) -> None:
+def _send(path: RemotePath, pieces: Iterable[Piece]) -> None:
     def note(remove: Callable[[], None] | None) -> None:
         _unfinished.pop(path, None)
         if remove:
@@ -202,7 +203,7 @@ def _is_standard_output(place: Path) -> bool:
         return False
 
 
-def _write_standard_output(pieces: Iterable[bytes]) -> None:
+def _write_standard_output(pieces: Iterable[Piece]) -> None:
     # A terminal would obey what a file or a pipe gets as it is.
     clear_stage()
     # Text that is printed may be collected for a file at the same time.
@@ -217,7 +218,7 @@ def _write_standard_output(pieces: Iterable[bytes]) -> None:
         raise OutputError(f"standard output: cannot be written: {error.strerror or error}") from None
 
 
-def _write_and_replace(path: Path, place: Path, pieces: Iterable[bytes]) -> None:
+def _write_and_replace(path: Path, place: Path, pieces: Iterable[Piece]) -> None:
     try:
         # Beside the target, so that the last step is a rename within one file system: whole or not at all.
         with _neighbour(place, lambda part: part.unlink(missing_ok=True)) as part:
@@ -232,7 +233,7 @@ def _write_and_replace(path: Path, place: Path, pieces: Iterable[bytes]) -> None
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-def _write_directly(path: Path, place: Path, pieces: Iterable[bytes]) -> None:
+def _write_directly(path: Path, place: Path, pieces: Iterable[Piece]) -> None:
     """Write to a device or pipe, which cannot be replaced by renaming, or behind what an open file holds."""
     try:
         with place.open("ab" if place.is_symlink() else "wb") as file:
@@ -244,7 +245,7 @@ def _write_directly(path: Path, place: Path, pieces: Iterable[bytes]) -> None:
 @contextmanager
 def _neighbour(place: Path, remove: Callable[[Path], None]) -> Iterator[Path]:
     """Provide a temporary name next to a path; it is removed at the end."""
-    part = place.with_name(f".{place.name[:100]}.{secrets.token_hex(8)}.part")
+    part = place.with_name(f".{place.name[:100]}.{os.urandom(8).hex()}.part")
     # Noted before it is there: an interrupt can come between any two steps.
     _unfinished[part] = lambda: remove(part)
     try:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from hta_graph.arrays import distinct
 from hta_graph.errors import PatternError
 from hta_graph.model import CPU_KINDS, GPU_KINDS, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.safe_regex import compile_pattern, names_matching, shortened_repr
@@ -392,7 +393,7 @@ def _steps_by_name(
     events: EventColumns, names: Sequence[str], patterns: Sequence[StepPattern], kind: EventKind
 ) -> dict[int, EngineStep | None]:
     """Read the names of a kind of events: what those of steps say, None for what only ends the step before."""
-    codes = np.unique(events.name[events.kind == kind]).tolist()
+    codes = distinct(events.name[events.kind == kind]).tolist()
     own = [known for known in patterns if known.kind == kind]
     listed = [names[code] for code in codes]
     usable = [one for one in own if one.needs is None or _is_witnessed(one, one.needs, listed, names)]

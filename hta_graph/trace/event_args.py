@@ -19,7 +19,8 @@ from hta_graph.errors import TraceError
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.progress import begin_stage, inner_stage
 from hta_graph.trace.decompress import FileBytes, read_bytes
-from hta_graph.trace.json_reader import Header, RowReader, RowShape, header_of_object, is_array, paused_gc
+from hta_graph.trace.json_reader import Header, RowReader, RowShape, header_of_object, is_array
+from hta_graph.trace.memory_limit import paused_gc
 from hta_graph.trace.profiler_names import PROFILER_RANGE
 from hta_graph.trace.readers import reader_of
 from hta_graph.trace.table import Trace

@@ -7,12 +7,11 @@ event that is no JSON, such as a name with quotes in it, reading continues where
 
 from __future__ import annotations
 
-import gc
 import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from itertools import islice
@@ -25,7 +24,7 @@ from hta_graph.progress import advance_stage, begin_stage
 from hta_graph.storage.location import Location
 from hta_graph.text.sanitize import replace_surrogates
 from hta_graph.trace.decompress import FileBytes
-from hta_graph.trace.memory_limit import GrowthCheck, check_decoded
+from hta_graph.trace.memory_limit import GrowthCheck, check_decoded, paused_gc
 
 Number = int | float | str | None
 AnyRow = TypeVar("AnyRow")
@@ -759,15 +758,3 @@ def closed_text(path: Location, content: FileBytes) -> bytes:
     """
     with paused_gc():
         return RowReader(path, content, salvage=True).closed_text
-
-
-@contextmanager
-def paused_gc() -> Iterator[None]:
-    """Keep the cyclic collector from scanning millions of new rows again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

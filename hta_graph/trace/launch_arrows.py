@@ -19,7 +19,8 @@ from hta_graph.arrays import freeze
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.columnize import start_times
 from hta_graph.trace.decompress import read_bytes
-from hta_graph.trace.json_reader import RowReader, paused_gc
+from hta_graph.trace.json_reader import RowReader
+from hta_graph.trace.memory_limit import paused_gc
 from hta_graph.trace.profiler_names import LAUNCH_ARROWS
 from hta_graph.trace.table import Trace, lane_ids
 from hta_graph.trace.timestamps import INVALID, base_time

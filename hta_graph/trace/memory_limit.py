@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from pathlib import Path
 
 from hta_graph.errors import Remedy, TooLargeError
+from hta_graph.memory import ONE_SHARE, available_memory, format_bytes, noted_memory, resident_bytes, used_bytes
 from hta_graph.storage.location import Location
 
 PEAK_OF_A_PROCESS = 64 << 20
@@ -23,11 +23,7 @@ DECODED_PER_BYTE = 64
 LEAST_TEXT = 16 << 20
 """So much text (bytes) is always read, and so much growth is not looked at."""
 LEAST_DECODED = 4 << 20
-ONE_SHARE = 0.9
-"""How much of the memory that is available one file may take, if nothing else is said."""
 LEAST_DATA = 1 << 30
-UNKNOWN_MEMORY = 4 << 30
-NO_LIMIT = 1 << 62
 
 _LIMIT: ContextVar[int | None] = ContextVar("allowed", default=None)
 """Bytes that reading a file may take, if set."""
@@ -58,6 +54,7 @@ def too_large_error(path: Location, what: str, memory: int, *, has_other_ranks: 
         memory: the limit.
         has_other_ranks: whether one of its ranks can be read alone.
 
+    >>> from pathlib import Path
     >>> with limit_memory(1 << 30):
     ...     print(too_large_error(Path("t.json"), "holds more than 500 MiB of text", 1 << 30))
     t.json: holds more than 500 MiB of text, too much for the 1,024 MiB that reading may take; allow more with memory
@@ -75,15 +72,6 @@ def too_large_error(path: Location, what: str, memory: int, *, has_other_ranks: 
 def out_of_memory_error(path: Location) -> TooLargeError:
     """Return the error of a file on which memory ran out."""
     return too_large_error(path, "not enough memory to read it", memory_for_one_file())
-
-
-def format_bytes(size: int) -> str:
-    """Print a number of bytes.
-
-    >>> format_bytes(5 << 20), format_bytes(1000)
-    ('5 MiB', '0.001 MiB')
-    """
-    return f"{size / 2**20:,.0f} MiB" if size >= 1 << 20 else f"{size / 2**20:.3f} MiB"
 
 
 class TextLimit:
@@ -141,7 +129,7 @@ class GrowthCheck:
     def __init__(self, path: Location, text: int) -> None:
         self._path = path
         self._text = text
-        self._begin = self._checked = _resident_bytes()
+        self._begin = self._checked = resident_bytes()
         self._memory = 0
 
     def check(self) -> None:
@@ -150,7 +138,7 @@ class GrowthCheck:
         Raises:
             TooLargeError: there are more events than memory.
         """
-        now = _resident_bytes()
+        now = resident_bytes()
         if now - self._checked < LEAST_TEXT:
             return
         self._checked, grown = now, now - self._begin
@@ -185,83 +173,10 @@ class ColumnsLimit:
             raise too_large_error(self._path, what, self._memory, has_other_ranks=self._has_other_ranks)
 
 
-def available_memory() -> int:
-    """Return the memory (bytes) that is available to this process: the machine's, its group's, its own limit's."""
-    return max(min(_machine_memory(), _control_group_limit(), _own_limits()), 0)
-
-
-def _machine_memory() -> int:
-    """Return the memory that is available; if unknown, half of all memory."""
-    if noted := _noted_memory("MemAvailable"):
-        return noted
-    with suppress(OSError, ValueError, AttributeError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    return UNKNOWN_MEMORY
-
-
-def _noted_memory(name: str) -> int:
-    """Return what the system notes of its memory (bytes); 0 where it does not."""
-    with suppress(OSError, ValueError, IndexError):
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-        return int(text.split(f"{name}:")[1].split()[0]) << 10
-    return 0
-
-
-def _control_group_limit() -> int:
-    """Return the limit of this process's control group, a container's for example (Linux, cgroup v2)."""
-    limits = []
-    with suppress(OSError, ValueError, IndexError):
-        group = Path("/proc/self/cgroup").read_text(encoding="utf-8").split("::")[1].strip()
-        # Inside a container its own group is the root of what it sees.
-        for folder in [Path("/sys/fs/cgroup", group.lstrip("/")), Path("/sys/fs/cgroup")]:
-            with suppress(OSError, ValueError):
-                limits.append(int((folder / "memory.max").read_text(encoding="ascii")))
-    return min(limits, default=NO_LIMIT)
-
-
-def _own_limits() -> int:
-    """Return what this process's own limits leave (``ulimit -v`` and ``-d``)."""
-    return min(
-        (limit - used for name, used in _used_bytes().items() if (limit := _soft_limit(name)) is not None),
-        default=NO_LIMIT,
-    )
-
-
-def _used_bytes() -> dict[str, int]:
-    """Return what each limit of a process is compared with; nothing if unknown."""
-    with suppress(OSError, ValueError, IndexError):
-        size, data = _statm(0, 5)
-        return {"RLIMIT_AS": size, "RLIMIT_DATA": data}
-    return {}
-
-
-def _resident_bytes() -> int:
-    """Return how much memory this process holds; 0 if unknown."""
-    with suppress(OSError, ValueError, IndexError):
-        return _statm(1)[0]
-    return 0
-
-
-def _statm(*fields: int) -> list[int]:
-    """Return fields of this process's memory, in bytes."""
-    with open("/proc/self/statm", "rb", buffering=0) as file:  # noqa: PTH123 - asked after every part of a text
-        pages = file.read(200).split()
-    return [int(pages[field]) * os.sysconf("SC_PAGE_SIZE") for field in fields]
-
-
-def _soft_limit(name: str) -> int | None:
-    try:
-        import resource
-    except ImportError:
-        return None
-    soft, _ = resource.getrlimit(getattr(resource, name))
-    return None if soft == resource.RLIM_INFINITY else soft
-
-
 @contextmanager
 def within_memory(allowed: int | None) -> Iterator[None]:
     """Let a program's command end with ``MemoryError`` before memory does; of that reading may take what is allowed."""
-    with limited_data(max(available_memory() + _noted_memory("SwapFree"), LEAST_DATA)), limit_memory(allowed):
+    with limited_data(max(available_memory() + noted_memory("SwapFree"), LEAST_DATA)), limit_memory(allowed):
         yield
 
 
@@ -272,7 +187,7 @@ def limited_data(size: int) -> Iterator[None]:
     This is for programs of one's own, since it holds for all that the process does. Systems without such a limit go on
     without.
     """
-    used = _used_bytes().get("RLIMIT_DATA")
+    used = used_bytes().get("RLIMIT_DATA")
     if used is None:
         yield
         return
@@ -287,3 +202,15 @@ def limited_data(size: int) -> Iterator[None]:
     finally:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+@contextmanager
+def paused_gc() -> Iterator[None]:
+    """Keep the cyclic collector from scanning millions of new rows again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.storage.location import Location, is_remote, prefetch_stats
-from hta_graph.trace.json_reader import Header, number_or_text
 from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
+
+if TYPE_CHECKING:
+    from hta_graph.trace.json_reader import Header
 
 PATTERN = re.compile(r"[*?\[]")
 ARCHIVE_ENDINGS = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.zst")
@@ -21,6 +23,8 @@ ENDINGS = (ARCHIVE_ENDINGS, EXPORT_ENDINGS, TRACE_ENDINGS)
 """How the files of a folder end that may be traces, by kind; ``.tar.gz`` is an archive's."""
 UNREAD_ENDINGS = (".xz", ".bz2", ".lz4", ".7z", ".rar")
 """Packed as nothing here unpacks: traces and ranks by their names are ranks all the same."""
+FLIGHT_FOLDER = "flight"
+"""The folder next to traces that holds dumps of the flight recorder, if they have their own."""
 LONGEST_SETTING = 100
 """How many characters of a version are kept."""
 
@@ -67,9 +71,12 @@ def header_count(header: Header, key: str) -> int | None:
 def header_settings(header: Header) -> dict[str, str]:
     """Return what a header says about versions and the profiler's options, and how ranks communicate, as texts.
 
+    >>> from hta_graph.trace.json_reader import Header
     >>> header_settings(Header(distributed={"backend": "nccl", "rank": 0}, settings={"with_stack": 1}))
     {'with_stack': '1', 'backend': 'nccl'}
     """
+    from hta_graph.trace.json_reader import number_or_text  # late: of cached graphs nothing is decoded
+
     info = header.distributed if isinstance(header.distributed, dict) else {}
     told = {**header.settings, **{key: info.get(key) for key in ("backend", "nccl_version")}}
     known = {key: number_or_text(value) for key, value in told.items()}

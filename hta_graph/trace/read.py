@@ -21,10 +21,10 @@ from hta_graph.trace.decompress import FileBytes, read_bytes
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import foreign_trace_error, writer_of
 from hta_graph.trace.header import has_captures, has_gpu_rows, has_labelled_processes, has_node_names, peek_header
-from hta_graph.trace.json_reader import Header, RowReader, paused_gc
+from hta_graph.trace.json_reader import Header, RowReader
 from hta_graph.trace.launch_arrows import match_launches_by_arrows
 from hta_graph.trace.lost_returns import end_frames_with_callers
-from hta_graph.trace.memory_limit import out_of_memory_error
+from hta_graph.trace.memory_limit import out_of_memory_error, paused_gc
 from hta_graph.trace.profiler_names import KERNEL_OF_CALL, PROFILER_RANGE
 from hta_graph.trace.rank_files import (
     FoundFile,
@@ -74,15 +74,18 @@ def read_without_log(place: Location, *, salvage: bool) -> Trace:
         TraceError: it cannot be read, or holds several recordings.
     """
     remedy = Remedy("read_graphs() or read_job() reads all of them", "pass the files that were merged")
-    return _only_one(place, _read_recordings(place, salvage=salvage)[0], remedy)
+    return _only_one(place, read_recordings(place, salvage=salvage)[0], remedy)
 
 
-def _read_recordings(
+def read_recordings(
     place: Location, ranks: Collection[int] | None = None, process: str | None = None, *, salvage: bool
 ) -> tuple[list[Trace], str]:
     """Read the traces of all recordings in a file, of nearly every file one; and how several ranks are numbered.
 
     Where a reader can leave out ranks it reads only some ``ranks``, or one ``process``, if the file has them.
+
+    Raises:
+        TraceError: it cannot be read.
     """
     if reader := reader_of(place):
         found = [
@@ -340,7 +343,17 @@ def read_single_file(
     Raises:
         TraceError: the file is broken, or its rank is none of ``ranks``.
     """
-    traces, ranks_by = _read_recordings(path, ranks, salvage=salvage)
+    return number_recordings(path, *read_recordings(path, ranks, salvage=salvage), ranks, say)
+
+
+def number_recordings(
+    path: Location, traces: Sequence[Trace], ranks_by: str, ranks: Collection[int] | None, say: Say
+) -> list[Trace]:
+    """Give the recordings of a file that is the only one their ranks; return those of ``ranks``, lowest first.
+
+    Raises:
+        TraceError: one of ``ranks`` is not there.
+    """
     if len(traces) == 1:
         files = assign_ranks([FoundFile(path, traces[0].rank)])
     else:
@@ -368,7 +381,7 @@ def read_rank(file: RankFile, *, salvage: bool = False) -> Trace:
     """
     if file.error:
         raise file.error
-    found, _ = _read_recordings(file.path, process=file.process, salvage=salvage)
+    found, _ = read_recordings(file.path, process=file.process, salvage=salvage)
     own = [trace for trace in found if file.process and trace.settings.get("process") == file.process]
     return replace(_only_one(file.path, own or found, "pass this file alone"), rank=file.rank)
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -28,9 +28,11 @@ from hta_graph.trace.engine_steps import (
     read_step_name,
 )
 from hta_graph.trace.gpu_clock import FileTimes, GpuClock
-from hta_graph.trace.json_reader import Number
 from hta_graph.trace.profiler_names import STEP_NAME
 from hta_graph.trace.recordings import Recording
+
+if TYPE_CHECKING:
+    from hta_graph.trace.json_reader import Number
 
 MOST_CYCLES_NAMED = 10
 """How many of the cycles that repeat numbers get a line each: a damaged trace may have thousands."""

@@ -7,6 +7,6 @@ jobs.py        which rank delays a job, and by what; jobs that nothing delays
 programs.py    what one rank, or an inference server, spends its time on; programs at which nothing is to be gained
 gains.py       what a change saves: the program is changed and run again
 pairs.py       whether one run is slower than another
-unknown.py     what the traces cannot tell
+unknown.py     what the traces do not show
 recorded.py    the same of recorded jobs and runs
 """

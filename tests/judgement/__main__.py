@@ -9,25 +9,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.judgement import this_tool
-from tests.judgement.asking import Ask, Graded, all_questions, failures, put_all, scores, table
-from tests.judgement.hta_answers import HtaProcess
-from tests.judgement.nsys_ai_answers import NsysAi
+from tests.judgement.asking import Graded, Tool, all_questions, failures, put_all, scores, table
+from tests.judgement.hta_answers import HTA_ASKED, HtaProcess
+from tests.judgement.nsys_ai_answers import NSYS_AI_ASKED, NsysAi
 from tests.judgement.question import KINDS
 
 
-def _this_tool(_: argparse.Namespace) -> Ask:
-    return this_tool.ask
+def _this_tool(_: argparse.Namespace) -> Tool:
+    return Tool(this_tool.ask)
 
 
-def _hta(options: argparse.Namespace) -> Ask:
-    return HtaProcess(options.python).ask
+def _hta(options: argparse.Namespace) -> Tool:
+    return Tool(HtaProcess(options.python).ask, HTA_ASKED)
 
 
-def _nsys_ai(options: argparse.Namespace) -> Ask:
-    return NsysAi(options.python).ask
+def _nsys_ai(options: argparse.Namespace) -> Tool:
+    return Tool(NsysAi(options.python).ask, NSYS_AI_ASKED)
 
 
-TOOLS: dict[str, Callable[[argparse.Namespace], Ask]] = {"hta_graph": _this_tool, "hta": _hta, "nsys_ai": _nsys_ai}
+TOOLS: dict[str, Callable[[argparse.Namespace], Tool]] = {"hta_graph": _this_tool, "hta": _hta, "nsys_ai": _nsys_ai}
 
 
 def main() -> None:

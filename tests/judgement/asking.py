@@ -8,12 +8,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from tests.judgement import gains, jobs, pairs, programs, recorded, unknown
-from tests.judgement.question import KINDS, Answer, Grade, Kind, Posed, Question, grade
+from tests.judgement.question import KINDS, NOT_ASKED, UNKNOWN, Answer, Asked, Grade, Kind, Posed, Question, grade
 
-Ask = Callable[[Question, Posed], Answer]
+
+@dataclass(frozen=True)
+class Tool:
+    """How a tool is asked, and what it can be asked; the traces of other questions are not made."""
+
+    ask: Callable[[Question, Posed], Answer]
+    asked: frozenset[Asked] = frozenset(get_args(Asked))
+
+
 COLUMNS: tuple[Grade, ...] = ("right", "wrong", "abstained", "not asked")
 
 
@@ -61,20 +69,22 @@ class Graded:
         }
 
 
-def put(question: Question, ask: Ask) -> Graded:
+def put(question: Question, tool: Tool) -> Graded:
     """Make the traces of a question, ask a tool, and grade its answer."""
+    if question.asked not in tool.asked:
+        return Graded(question, Posed((), UNKNOWN), Answer(NOT_ASKED), "not asked", None, 0.0)
     with tempfile.TemporaryDirectory() as folder:
         posed = question.pose(Path(folder))
         started = time.process_time()
-        answer = ask(question, posed)
+        answer = tool.ask(question, posed)
         seconds = time.process_time() - started
     withheld = None if answer.withheld is None else grade(posed.truth, replace(answer, value=answer.withheld))
     return Graded(question, posed, answer, grade(posed.truth, answer), withheld, seconds)
 
 
-def put_all(questions: Iterable[Question], ask: Ask) -> Iterator[Graded]:
+def put_all(questions: Iterable[Question], tool: Tool) -> Iterator[Graded]:
     """Ask a tool questions one by one."""
-    return (put(question, ask) for question in questions)
+    return (put(question, tool) for question in questions)
 
 
 def scores(graded: Iterable[Graded]) -> dict[Kind, Counter[str]]:

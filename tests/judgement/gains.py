@@ -75,7 +75,7 @@ def options(asked: Sequence[tuple[Any, ...]]) -> list[str]:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a machine does that no trace tells in full."""
+    """What a machine does that no trace shows in full."""
 
     queue: int = 1_024
     contended: bool = False

@@ -8,8 +8,11 @@ import subprocess
 from typing import Any
 
 from tests.judgement import hta_process
-from tests.judgement.question import CANNOT_TELL, Answer, Posed, Question
+from tests.judgement.question import CANNOT_TELL, Answer, Asked, Posed, Question
 
+HTA_ASKED: frozenset[Asked] = frozenset(
+    {"late_rank", "late_rank_cause", "bound", "serving_gap", "new_length", "slower", "slower_at_all", "gpu_idle"}
+)
 HOST_CLASSES = frozenset({"cpu_bound", "cpu_gap", "data_loading"})
 
 

@@ -27,7 +27,7 @@ WHOLE = ""
 
 def loaded(paths: list[str]) -> Any:
     """Load the traces of a job."""
-    from hta.trace_analysis import TraceAnalysis
+    from hta.trace_analysis import TraceAnalysis  # type: ignore[import-not-found]
 
     files = {_rank_of(path, at): path for at, path in enumerate(paths)}
     return TraceAnalysis(trace_files=files, trace_dir=str(Path(paths[0]).parent))
@@ -111,8 +111,8 @@ def _kernels(graph: Any) -> Iterator[tuple[int, int, str]]:
 
 def slower(asked: dict[str, Any]) -> Any:
     """Add up what a comparison of all steps says that each kernel and operator takes longer, and hold it against 1%."""
-    from hta.common.trace import Trace
-    from hta.trace_diff import LabeledTrace, TraceDiff
+    from hta.common.trace import Trace  # type: ignore[import-not-found]
+    from hta.trace_diff import LabeledTrace, TraceDiff  # type: ignore[import-not-found]
 
     traces = []
     for label, path in zip(("before", "after"), asked["inputs"], strict=True):

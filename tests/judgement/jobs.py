@@ -1,7 +1,7 @@
 """Simulated jobs: which rank delays the others, what it does meanwhile, and jobs that nothing delays.
 
-A delay is asked about if it makes the job wait at least twice as long, by a second simulation without it. In half of
-the jobs other programs take the processors away from every rank now and then, the same times with and without delay.
+Each delay makes the job wait at least twice as long as a second simulation without it. In half of the
+jobs other programs take the processors away from every rank now and then, the same times with and without delay.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ PHASES: Mapping[str, tuple[Phase, ...]] = {
     "experts": ("forward", "data"),
     "rooted": ("data", "forward", "optimizer"),
 }
+STAGED = {"pipeline": 3, "gpipe": 3}
+"""Schedules whose ranks wait without a delay, too, and how much longer theirs are."""
 ANY_WORK: tuple[Phase, ...] = ("forward", "backward", "optimizer")
 ANY_PHASE: tuple[Phase, ...] = ("data", "forward", "backward")
 PATTERNS = ("every step", "since", "once")
@@ -92,7 +94,7 @@ def stolen_time(shape: JobShape, rng: random.Random) -> list[Fault]:
 def plain_shape(schedule: str, backend: Backend, rng: random.Random) -> JobShape:
     """Draw the size of a job."""
     return JobShape(
-        4 if schedule == "meshes" else rng.choice((2, 4, 4, 8)),
+        4 if schedule == "meshes" else rng.choice((2, 4) if schedule in STAGED else (2, 4, 4, 8)),
         rng.choice((5, 6, 8)),
         rng.randint(2, 4),
         rng.choice((300_000, 1_000_000)),
@@ -111,7 +113,7 @@ def drawn_job(schedule: str, backend: Backend, seed: object, pattern: str | None
         drawn_pattern, noisy = pattern or rng.choice(PATTERNS), rng.random() < 0.5
         first = rng.randrange(1, shape.steps - 1)
         steps = {"every step": range(shape.steps), "since": range(first, shape.steps), "once": range(first, first + 1)}
-        ns = round(rng.uniform(1, 4) * 3 * shape.layers * shape.compute_ns)
+        ns = round(rng.uniform(0.5, 4) * 3 * STAGED.get(schedule, 1) * shape.layers * shape.compute_ns)
         on_host = phase == "data" or (backend == "nccl" and rng.random() < 0.3)
         delays = [Fault(late, step, phase, ns, on_host) for step in steps[drawn_pattern]]
         noise = stolen_time(shape, rng) if noisy else []

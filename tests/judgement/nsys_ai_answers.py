@@ -27,6 +27,7 @@ CLASSES: Mapping[str, frozenset[str]] = {
 """What each of its classes may mean."""
 SHARES = {"gpu-compute-bound": "gpu_compute", "comm-bound": "comm", "cpu-bound": "cpu"}
 """What its classes are shares of; where it says that they are mixed, the largest one counts."""
+NSYS_AI_ASKED: frozenset[Asked] = frozenset({"bound", "serving_gap", "slower", "slower_at_all", "gpu_idle", "trouble"})
 SERIOUS = ("critical", "high", "warning")
 TIMEOUT_S = 120
 
@@ -47,8 +48,6 @@ class NsysAi:
             "gpu_idle": self._gpu_idle,
             "trouble": self._trouble,
         }
-        if question.asked not in asking:
-            return Answer(NOT_ASKED)
         try:
             traces = [hg.read_trace(path) for path in posed.inputs]
         except HtaGraphError as error:
@@ -91,14 +90,16 @@ class NsysAi:
             return Answer(CANNOT_TELL, words=verdict)
         return Answer(status == 1, words=verdict)
 
-    def _gpu_idle(self, _: Posed, exports: list[Path]) -> Answer:
+    def _gpu_idle(self, posed: Posed, exports: list[Path]) -> Answer:
+        del posed
         _, found = self._run("skill", "run", "overlap_breakdown", exports[0], "--format", "json")
         row = found[0] if isinstance(found, list) and found else {}
         idle = row.get("idle_ms")
         return Answer(CANNOT_TELL if idle is None else idle, words=json.dumps(found)[:300])
 
-    def _trouble(self, _: Posed, exports: list[Path]) -> Answer:
+    def _trouble(self, posed: Posed, exports: list[Path]) -> Answer:
         """Take its first serious finding."""
+        del posed
         session = exports[0].with_suffix(".session")
         _, found = self._run("diagnose", exports[0], "--session", session, "--format", "json")
         if not isinstance(found, dict):

@@ -2,7 +2,7 @@
 
 Pieces of work vary by 3%, steps together by 1%. Programs have steps of one kind, of several kinds in turn, or pauses;
 of equal ones the pace may also wander or stall. What makes a program slower is everything, a kernel, or the host: by 3%
-or more, by a simulation without noise. The limit that is asked about is 1%.
+or more, of 20 steps by 2%, by a simulation without noise. The limit of all questions is 1%.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tests.support.step_programs import SCRIPTS, stalling, wandering
 
 SPREAD, COMMON = 0.03, 0.01
 STEPS = (12, 20)
-LEAST_SLOWER = 0.03
+LEAST_SLOWER = {12: 0.03, 20: 0.02}
+"""By what share a run of this number of steps is slower at least."""
 KERNEL = "ampere_sgemm_64x32_tn"
 CAUSES = ("everything", "kernel", "host")
 TRIES = 50
@@ -56,7 +57,7 @@ def slower_pair(script: str, cause: str, seed: int) -> Question:
         for _ in range(TRIES):
             steps, change = rng.choice(STEPS), _change(script, cause, rng)
             slower_by = _length_ns(steps, script, change) / _length_ns(steps, script, {}) - 1
-            if slower_by >= LEAST_SLOWER:
+            if slower_by >= LEAST_SLOWER[steps]:
                 inputs = _recorded(folder, rng, script, steps, {}), _recorded(folder, rng, script, steps, change)
                 return Posed(inputs, Truth(frozenset({True})), {"recipe": f"{steps} steps, {slower_by:.1%} slower"})
         raise AssertionError(f"nothing makes {script} slower by {cause}")
@@ -72,7 +73,7 @@ def _question(name: str, recipe: str, pose: Callable[[Path], Posed]) -> Question
 
 def _change(script: str, cause: str, rng: random.Random) -> dict[str, Any]:
     if cause == "everything":
-        share = rng.uniform(0.03, 0.1)
+        share = rng.uniform(0.02, 0.1)
         return {"pace_of": lambda _: 1 + share}
     if cause == "kernel":
         return {"slower": {KERNEL: rng.uniform(1.1, 1.6)}}

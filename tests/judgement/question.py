@@ -1,6 +1,6 @@
 """Questions, true answers, and grades.
 
-A question has an identity, a kind, a text, a recipe in words, and a function that writes its traces into a folder and
+A question has an identity, a kind, a text, a recipe as text, and a function that writes its traces into a folder and
 returns them with the truth. The truth is never the product's: it is what was injected, or what a second run shows.
 """
 
@@ -15,15 +15,15 @@ Kind = Literal["rank", "cause", "gain", "regression", "healthy", "unknown"]
 KINDS: tuple[Kind, ...] = ("rank", "cause", "gain", "regression", "healthy", "unknown")
 Asked = Literal[
     "late_rank", "any_late_rank", "late_rank_cause", "bound", "serving_gap", "new_length", "slower", "slower_at_all",
-    "trouble",    "graph_operator", "gpu_idle", "peak_memory", "flops",
+    "trouble", "graph_operator", "gpu_idle", "peak_memory", "flops",
 ]  # fmt: skip
-"""What is asked; a tool has one way of asking for each of these, whichever kind of question it is part of."""
+"""What a question is about; a tool has one way to answer each of these, whichever kind it is part of."""
 Grade = Literal["right", "wrong", "abstained", "not asked"]
 
 NOTHING: Final = "nothing"
 """The answer that nothing is wrong."""
 CANNOT_TELL: Final = None
-"""The answer that the traces do not tell."""
+"""The answer that the traces do not show it."""
 NOT_ASKED: Final = "not asked"
 """What stands for an answer where a tool has no way to be asked."""
 

@@ -1,7 +1,7 @@
 """Recorded jobs and runs: those of the tests, and shared ones where their folder is there.
 
 A recorded job had a rank sleep or compute more; its truth is in its ``truth.json``. Delays below 60 ms drown in what
-two shared processors do to a job, and are not asked about.
+two shared processors do to a job, and have no questions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _job(folder: Path) -> tuple[Path, ...]:
 
 
 def job_questions(folder: Path, source: Source) -> Iterator[Question]:
-    """Ask which rank delays a recorded job, or whether one does, and what one of its files alone tells."""
+    """Ask which rank delays a recorded job, or whether one does, and what one of its files alone shows."""
     faults = recorded_faults(folder)
     late = {rank for _, rank in faults}
     name, recipe = folder.name, f"recorded job {folder.name}"
@@ -55,7 +55,7 @@ def job_questions(folder: Path, source: Source) -> Iterator[Question]:
     if base is not None and len(late) == 1 and not name.endswith("_skew") and _settings(base) == _settings(folder):
         yield Question(
             f"gain/{name}", "gain", "new_length", "How long is the median step if the late rank is like the others?",
-            f"{recipe}, beside {base.name}", partial(_rerun, folder, base, min(late)), source,
+            f"{recipe} and {base.name}", partial(_rerun, folder, base, min(late)), source,
         )  # fmt: skip
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.judgement import this_tool
-from tests.judgement.asking import all_questions, put, put_all, scores, table
+from tests.judgement.asking import Tool, all_questions, put, put_all, scores, table
 from tests.judgement.question import KINDS, Answer
 
+TOOL = Tool(this_tool.ask)
 QUICK = (
     "rank/fsdp-nccl-0", "rank/tensor-gloo-0", "rank/pairs_once", "cause/slow-kernel-0", "cause/compilation-1",
     "cause/serving-vllm-scheduler-0", "gain/kernels-of-a-name-free-much-0", "gain/no-data-loading-1",
@@ -15,9 +16,9 @@ QUICK = (
     "unknown/truncated-file-0", "unknown/one-rank-pairs_once", "unknown/work-before-the-recording-0",
 )  # fmt: skip
 """Of each kind the questions that cost least."""
-FLOORS = {"rank": 0.85, "cause": 0.85, "gain": 0.8, "regression": 0.9, "healthy": 0.95, "unknown": 1.0}
-"""The least share of right answers; on three ranges of seeds all floors hold with a margin."""
-MOST_WRONG = {"rank": 0.03, "cause": 0.06, "gain": 0.05, "regression": 0.05, "healthy": 0.0, "unknown": 0.0}
+FLOORS = {"rank": 0.85, "cause": 0.9, "gain": 0.7, "regression": 0.93, "healthy": 1.0, "unknown": 1.0}
+"""The least share of right answers; docs/evidence/judgement.md has the measured ones of several ranges of seeds."""
+MOST_WRONG = {"rank": 0.03, "cause": 0.04, "gain": 0.03, "regression": 0.05, "healthy": 0.0, "unknown": 0.0}
 """The largest share of wrong answers: to abstain is another thing."""
 
 
@@ -31,20 +32,20 @@ def test_there_are_at_least_two_hundred_questions_of_all_kinds() -> None:
 
 def test_a_few_questions_of_each_kind_are_answered_rightly() -> None:
     asked = {one.id: one for one in all_questions(0, shared=False)}
-    graded = [put(asked[name], this_tool.ask) for name in QUICK]
+    graded = [put(asked[name], TOOL) for name in QUICK]
     assert [(one.question.id, one.answer.words) for one in graded if one.grade != "right"] == []
 
 
 def test_a_question_is_the_same_every_time() -> None:
     (question,) = (one for one in all_questions(3, shared=False) if one.id == "gain/free-launches-much-3")
-    one, other = (put(question, lambda *_: Answer(0)).posed for _ in range(2))
+    one, other = (put(question, Tool(lambda *_: Answer(0))).posed for _ in range(2))
     assert (one.truth, one.given) == (other.truth, other.given)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_most_questions_are_answered_rightly_and_hardly_any_wrongly(kind: str) -> None:
-    graded = list(put_all((one for one in all_questions(0) if one.kind == kind), this_tool.ask))
+    graded = list(put_all((one for one in all_questions(0) if one.kind == kind), TOOL))
     own = scores(graded)[kind]  # type: ignore[index]
     found = "\n".join(table(scores(graded)))
     assert own["right"] >= FLOORS[kind] * own["asked"], found

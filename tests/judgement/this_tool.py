@@ -19,7 +19,7 @@ LIMIT = "1%"
 NOTABLE = 0.02
 """Advice that saves less than this share of the window accuses nothing."""
 ALIKE = 0.95
-"""Advice that saves this share of the largest saving stands beside it."""
+"""Advice that saves this share of the largest saving counts like it."""
 
 
 def run(*arguments: object) -> tuple[int, str]:
@@ -52,9 +52,9 @@ def _ranks(posed: Posed) -> tuple[object, ...]:
 
 
 def _any_late_rank(posed: Posed) -> Answer:
-    """Take the rank of the job's verdict; all that take turns, where some do. Where nobody is named nothing is wrong.
+    """Take the rank of the job's verdict; all that take turns, where some do. If no rank is named, nothing is wrong.
 
-    A trace of one rank has no verdict: it cannot tell.
+    A trace of one rank has no verdict.
     """
     status, found, printed = run_json("stragglers", *_ranks(posed))
     verdict = found.get("job_verdict")
@@ -66,7 +66,7 @@ def _any_late_rank(posed: Posed) -> Answer:
 
 
 def _late_rank(posed: Posed) -> Answer:
-    """Take the same; nobody is an abstention where the question is which one."""
+    """Take the same; no rank is an abstention where the question is which one."""
     found = _any_late_rank(posed)
     return Answer(CANNOT_TELL, words=found.words) if found.value == NOTHING else found
 
@@ -128,23 +128,19 @@ def _new_length(posed: Posed) -> Answer:
 
 
 def _slower(posed: Posed) -> Answer:
-    """Take the exit status: 0 is no regression, 1 one, and anything else means that the runs cannot be compared."""
-    before, after = posed.inputs
-    status, found, printed = run_json("diff", before, after, "--fail-above", posed.given.get("limit", LIMIT))
-    words = " ".join(line for line in printed.splitlines() if "--fail-above" in line) or _first_line(found, printed)
-    return Answer({0: False, 1: True}.get(status, CANNOT_TELL), words=words)
+    """Take the exit status of the gate: 0 is no regression, 1 is one, 3 is that the runs cannot be compared."""
+    return _gate(posed)[0]
 
 
 def _slower_at_all(posed: Posed) -> Answer:
-    """Take the exit status, unless noise is said to hide the limit, or more than the program to differ."""
-    before, after = posed.inputs
-    _, found, printed = run_json("diff", before, after, "--fail-above", posed.given.get("limit", LIMIT))
-    is_hidden = " hides a slowdown " in printed or bool(found.get("environment"))
-    return replace(_slower(posed), value=CANNOT_TELL) if is_hidden else _slower(posed)
+    """Take the same, unless noise is said to hide the limit."""
+    answer, printed = _gate(posed)
+    return replace(answer, value=CANNOT_TELL) if "Noise hides a change" in printed else answer
 
 
-def _first_line(found: Mapping[str, Any], printed: str) -> str:
-    return str(found.get("conclusion") or printed[:300])
+def _gate(posed: Posed) -> tuple[Answer, str]:
+    status, printed = run("gate", *posed.inputs, "--fail-above", posed.given.get("limit", LIMIT))
+    return Answer({0: False, 1: True}.get(status, CANNOT_TELL), words=printed[:300]), printed
 
 
 def _gpu_idle(posed: Posed) -> Answer:

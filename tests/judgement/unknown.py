@@ -1,4 +1,4 @@
-"""What traces cannot tell: rows, ranks, records or steps are missing, or a difference drowns in noise.
+"""What traces do not show: rows, ranks, records or steps are missing, or a difference drowns in noise.
 
 The right answer is none, whatever the truth is: a tool that names something has made it up.
 """
@@ -147,7 +147,7 @@ RECIPES: Mapping[str, tuple[Callable[[Path, int], Posed], Asked, str, int]] = {
     "one run without GPU rows": (another_recording, "slower_at_all", "Is the second run slower by more than 1%?", 2),
     "kernel that is not there": (absent_kernel, "new_length", "How long does the run take after the change?", 2),
 }
-"""What is missing, and what is asked nevertheless; how many of each."""
+"""What is missing, and the question nevertheless; how many of each."""
 
 
 def questions(first: int) -> Iterator[Question]:

@@ -75,7 +75,7 @@ def test_memory_that_runs_out_on_the_only_file_is_its_error(tmp_path: Path, monk
     def fail(*_: Any, **__: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(read_ranks, "read_single_file", fail)
+    monkeypatch.setattr(read_ranks, "read_recordings", fail)
     with pytest.raises(TooLargeError, match=r"trace_9.json.gz: not enough memory to read it"):
         list(hg.read_graphs(job_folder(tmp_path, 0)))
 

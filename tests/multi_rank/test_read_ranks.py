@@ -261,11 +261,11 @@ def test_a_process_that_fails_costs_one_file(
     faults = ", ".join(f'"trace_{9 - rank}.json.gz": lambda path: ({fault})' for rank, (fault, _) in FAULTS.items())
     program = f"""
         import os, sys; sys.path[:] = sys.argv[1:]
-        import hta_graph.trace.read as task; read = task._read_recordings
+        import hta_graph.trace.read as task; read = task.read_recordings
         from hta_graph.multi_rank.workers.worker_main import serve
         faults = {{{faults}}}
         whole = lambda path: read(path, salvage=False)
-        task._read_recordings = lambda path, salvage: faults.get(os.path.basename(path), whole)(path)
+        task.read_recordings = lambda path, *_, **__: faults.get(os.path.basename(path), whole)(path)
         serve()"""
     monkeypatch.setattr(worker_processes, "PROGRAM", textwrap.dedent(program))
     job_folder(tmp_path, *range(8))

@@ -47,10 +47,11 @@ NOT_BESIDE = {
     "--merge-runs": ("--per-step",),
     "--json": ("--update",),
     "--markdown": ("--update",),
-    "--near": ("--per-step", "--summaries", "--cache"),
-    "--curve": ("--summaries", "--cache"),
+    "--near": ("--per-step", "--summaries"),
+    "--curve": ("--summaries",),
+    "--cache": ("--no-cache",),
     "--dot": ("--per-step",),
-    "--overlay": ("--per-step", "--summaries", "--cache"),
+    "--overlay": ("--per-step", "--summaries"),
 }
 """Options that are refused beside others."""
 INSTEAD_OF_TEXT = ("--json", "--csv", "--plot", "--external-ids", "--parquet", "--kineto", "--markdown", "--update")

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
+from hta_graph import memory
 from hta_graph.errors import NotATraceError, TooLargeError
 from hta_graph.trace import json_reader, memory_limit
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.header import peek_header, text_size
-from hta_graph.trace.memory_limit import GrowthCheck, available_memory, limit_memory, limited_data, within_memory
+from hta_graph.trace.memory_limit import GrowthCheck, limit_memory, limited_data, within_memory
 from tests.support.command_line import run_command
 
 MIB = 1 << 20
@@ -90,7 +91,7 @@ def test_what_is_decoded_at_once_is_refused_where_it_may_fill_memory(tmp_path: P
 
 def test_events_that_grow_beyond_what_is_allowed_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     held = iter([100, 110, 130, 200, 330])
-    monkeypatch.setattr(memory_limit, "_resident_bytes", lambda: next(held) * MIB)
+    monkeypatch.setattr(memory_limit, "resident_bytes", lambda: next(held) * MIB)
     growth = GrowthCheck(Path("t.json"), 50 * MIB)
     with limit_memory(400 * MIB):
         for _ in range(3):
@@ -126,11 +127,11 @@ def test_memory_beyond_a_limit_is_an_error_and_not_the_end() -> None:
 
 
 def test_what_a_process_may_take_itself_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_limit, "_used_bytes", lambda: {"RLIMIT_AS": 300, "RLIMIT_DATA": 100})
-    monkeypatch.setattr(memory_limit, "_soft_limit", {"RLIMIT_AS": 1000, "RLIMIT_DATA": None}.get)
-    assert available_memory() == 700
-    monkeypatch.setattr(memory_limit, "_soft_limit", {"RLIMIT_AS": 200, "RLIMIT_DATA": 500}.get)
-    assert available_memory() == 0
+    monkeypatch.setattr(memory, "used_bytes", lambda: {"RLIMIT_AS": 300, "RLIMIT_DATA": 100})
+    monkeypatch.setattr(memory, "_soft_limit", {"RLIMIT_AS": 1000, "RLIMIT_DATA": None}.get)
+    assert memory.available_memory() == 700
+    monkeypatch.setattr(memory, "_soft_limit", {"RLIMIT_AS": 200, "RLIMIT_DATA": 500}.get)
+    assert memory.available_memory() == 0
 
 
 # -- how long a text is likely to be ----------------------------------------------------------------------------------

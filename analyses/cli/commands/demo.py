@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-from importlib.resources import as_file, files
 from pathlib import Path
-from shutil import which
 
 from analyses.cli.command import Command
 from analyses.cli.commands.critical_path import write_path_overlay
@@ -32,6 +29,9 @@ def _add_traces(parser: argparse.ArgumentParser) -> None:
 
 def _run_demo(options: argparse.Namespace) -> None:
     """Analyze the sample trace: print its path, write overlay, picture and timeline."""
+    from importlib.resources import as_file, files
+    from shutil import which
+
     from hta_graph.storage.output_paths import check_outputs
 
     if options.traces:
@@ -45,6 +45,9 @@ def _run_demo(options: argparse.Namespace) -> None:
 
 def _write_traces(target: str) -> None:
     """Copy the sample traces into a new folder, and describe each."""
+    import shutil
+    from importlib.resources import as_file, files
+
     from hta_graph.storage.atomic_write import new_folder
     from hta_graph.storage.location import resolve_location
     from hta_graph.storage.output_paths import check_empty_folder

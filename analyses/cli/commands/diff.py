@@ -15,6 +15,7 @@ from analyses.cli.options import (
     READING,
     WINDOW,
     add_all_rows,
+    add_cache,
     add_capture,
     add_jobs,
     add_salvage,
@@ -54,6 +55,7 @@ def _add_pair(parser: argparse.ArgumentParser) -> None:
     reading.add_argument("--rank", type=RANK, metavar="N", help="compare only rank N")
     reading.add_argument("--test-rank", type=RANK, metavar="N", help="rank of AFTER (default: --rank)")
     add_salvage(parser)
+    add_cache(parser)
     add_capture(parser)
     parser.add_argument(
         "--fail-above",

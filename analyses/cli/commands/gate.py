@@ -14,6 +14,7 @@ from analyses.cli.options import (
     OUTPUT,
     READING,
     add_answer,
+    add_cache,
     add_capture,
     add_jobs,
     add_step_pattern,
@@ -186,6 +187,6 @@ GATE = Command(
         "gate trace.json.gz slower.json.gz --fail-above 60%",
     ),
     page="how_to/gate_a_pull_request.md",
-    options=(_add_gate, add_jobs, add_capture, add_summaries, add_step_pattern, add_answer),
+    options=(_add_gate, add_jobs, add_cache, add_capture, add_summaries, add_step_pattern, add_answer),
     run=_run_gate,
 )

@@ -39,7 +39,7 @@ def _run_mcp(options: argparse.Namespace) -> None:
         raise MissingExtraError("the server for agents", "mcp") from None
     from analyses.mcp.served_files import ServedFiles
     from analyses.mcp.server import serve
-    from hta_graph.trace.memory_limit import available_memory
+    from hta_graph.memory import available_memory
 
     root, output = _folder(options.root), None if options.output is None else _folder(options.output, create=True)
     memory = int(SHARE_OF_MEMORY * available_memory()) if options.keep is None else options.keep

@@ -21,7 +21,8 @@ from hta_graph.storage.location import Location
 from hta_graph.storage.output_paths import check_output
 from hta_graph.text.formatting import microseconds
 from hta_graph.trace.decompress import read_bytes
-from hta_graph.trace.json_reader import closed_text, paused_gc, replace_half_escapes, with_json_nan
+from hta_graph.trace.json_reader import closed_text, replace_half_escapes, with_json_nan
+from hta_graph.trace.memory_limit import paused_gc
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import base_time
 

@@ -24,9 +24,7 @@ from hta_graph.storage.location import Location, expand_file_lists
 from hta_graph.trace.decompress import read_any_format, read_bytes, text_head
 from hta_graph.trace.memory_limit import out_of_memory_error
 from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
-
-FLIGHT_FOLDER = "flight"
-"""The folder next to traces that holds dumps, if they have their own."""
+from hta_graph.trace.rank_files import FLIGHT_FOLDER
 
 PEAK_PER_BYTE = 24
 """What a dump's entries may take in memory for each byte of its text: an empty one is two bytes."""

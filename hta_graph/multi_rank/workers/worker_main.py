@@ -11,8 +11,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 
+from hta_graph.memory import available_memory
 from hta_graph.multi_rank.workers.tasks import Task, encode_answer
-from hta_graph.trace.memory_limit import available_memory, limited_data
+from hta_graph.trace.memory_limit import limited_data
 
 MEMORY_FACTOR = 1.25
 """What a task may take at most of what it is given: memory is not used to the last byte."""

@@ -1,0 +1,99 @@
+"""The file of a cache entry: a head of JSON, then columns as they lie in memory, each with its checksum.
+
+The head names the entry: an entry in another's place is damaged, as is one of another length or with other bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from mmap import mmap
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+Column = np.ndarray[Any, Any]
+
+MAGIC = b"hta-graph cache\n"
+ALIGNMENT = 64
+"""Columns begin at multiples of a line of the processor's cache."""
+NUMBER_BYTES = 4
+HEAD_AT = len(MAGIC) + 2 * NUMBER_BYTES
+COLUMN_TYPE = re.compile(r"[<>|](?:b1|[iu][1248]|f[48])")
+
+
+class DamagedEntryError(ValueError):
+    """A file is not what was written as an entry."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What an entry holds: a record of JSON, and read-only columns."""
+
+    record: dict[str, Any]
+    columns: tuple[Column, ...] = ()
+
+
+def entry_pieces(name: str, entry: Entry) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of an entry's file, piece by piece."""
+    columns = [np.ascontiguousarray(column) for column in entry.columns]
+    described = [[column.dtype.str, len(column), crc32(_memory_of(column))] for column in columns]
+    head = json.dumps({"name": name, "columns": described, "record": entry.record}).encode()
+    yield MAGIC + len(head).to_bytes(NUMBER_BYTES, "little") + crc32(head).to_bytes(NUMBER_BYTES, "little")
+    yield head
+    size = HEAD_AT + len(head)
+    for column in columns:
+        yield bytes(-size % ALIGNMENT)
+        yield _memory_of(column)
+        size += -size % ALIGNMENT + column.nbytes
+
+
+def read_entry(name: str, data: mmap | bytes) -> Entry:
+    """Return what an entry's file holds; its columns lie in the given memory.
+
+    Raises:
+        DamagedEntryError: it is not what was written under this name.
+    """
+    head = read_head(data)
+    if head["name"] != name:
+        raise DamagedEntryError("it is another entry")
+    columns, size = [], HEAD_AT + int.from_bytes(data[len(MAGIC) : len(MAGIC) + NUMBER_BYTES], "little")
+    with memoryview(data) as view:
+        for dtype, length, checksum in head["columns"]:
+            if not COLUMN_TYPE.fullmatch(dtype):
+                raise DamagedEntryError("a column is of no known type")
+            first = size + -size % ALIGNMENT
+            size = first + length * np.dtype(dtype).itemsize
+            with view[first:size] as part:
+                if len(part) != size - first or crc32(part) != checksum:
+                    raise DamagedEntryError("a column is not what was written")
+            column = np.frombuffer(data, dtype, length, first) if length else np.empty(0, dtype)
+            column.flags.writeable = False
+            columns.append(column)
+    if size != len(data):
+        raise DamagedEntryError("its length is another one")
+    return Entry(head["record"], tuple(columns))
+
+
+def read_head(data: mmap | bytes) -> dict[str, Any]:
+    """Return the head of an entry's file, of which the beginning may be all that is given.
+
+    Raises:
+        DamagedEntryError: it is not what was written.
+    """
+    begin = bytes(data[:HEAD_AT])
+    if len(begin) < HEAD_AT or begin[: len(MAGIC)] != MAGIC:
+        raise DamagedEntryError("it does not begin as an entry does")
+    size, checksum = (int.from_bytes(begin[at : at + NUMBER_BYTES], "little") for at in range(len(MAGIC), HEAD_AT, 4))
+    head = bytes(data[HEAD_AT : HEAD_AT + size])
+    if len(head) != size or crc32(head) != checksum:
+        raise DamagedEntryError("its head is not what was written")
+    found: dict[str, Any] = json.loads(head)
+    return found
+
+
+def _memory_of(column: Column) -> memoryview:
+    return column.data.cast("B") if len(column) else memoryview(b"")

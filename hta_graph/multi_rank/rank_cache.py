@@ -1,0 +1,207 @@
+"""What is read of ranks, kept in the cache of graphs: whole graphs, what ranks did with others, and summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.graph_record import describe_table, graph_of_record, graph_record, read_table
+from hta_graph.graph_cache.cached_graphs import (
+    IN_HEADER,
+    NOT_WHAT_WAS_WRITTEN,
+    OF_THE_QUESTION,
+    GraphCache,
+    IndexRange,
+    check_indices,
+    graph_indices,
+    graph_tables,
+)
+from hta_graph.graph_cache.entry_file import Column, Entry
+from hta_graph.multi_rank.rank_request import RankRequest
+from hta_graph.storage.location import Location, name_with_secrets
+from hta_graph.trace.rank_files import RankFile
+
+if TYPE_CHECKING:
+    from hta_graph.multi_rank.matching.communications import RankCommunications
+    from hta_graph.multi_rank.rank_activity import RankActivity
+
+MAX_MISSES = 8
+"""If nothing is kept of this many files, hardly anything is of the others."""
+
+
+def cached_ranks(
+    cache: GraphCache, files: Sequence[RankFile], asked: Callable[[RankFile], RankRequest], threads: int
+) -> dict[int, DependencyGraph]:
+    """Return the cached answers to requests, by rank; few or none where few are cached.
+
+    Args:
+        cache: where it is kept.
+        files: the ranks' files.
+        asked: returns the request about each.
+        threads: how many files are looked at at once.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # late: one file needs none
+
+    found, missed = dict[int, DependencyGraph](), list[int]()
+
+    def look_up(file: RankFile) -> None:
+        if file.error:
+            return
+        if len(missed) >= MAX_MISSES:
+            cache.watch(file.path)
+        else:
+            known = None
+            with suppress(OSError, MemoryError):  # who reads the file tells what is wrong
+                known = cached_rank(cache, file, asked(file))
+            if known is None:
+                missed.append(file.rank)
+            else:
+                found[file.rank] = known
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(look_up, files))
+    return found
+
+
+def cached_rank(cache: GraphCache, file: RankFile, asked: RankRequest) -> DependencyGraph | None:
+    """Return the cached answer to a request about a file; None where there is none, or none that is sound."""
+    if not _is_kept(file, asked):
+        return None
+    if asked.summary:
+        return _cached_summary(cache, file, asked)
+    graph = cache.graph(file.path, file.rank, asked.step_patterns, salvage=asked.salvage)
+    return graph and _with_communications(cache, graph, asked)
+
+
+def keep_rank(cache: GraphCache, file: RankFile, asked: RankRequest, graph: DependencyGraph) -> None:
+    """Keep what was read of a file."""
+    if not _is_kept(file, asked):
+        return
+    if asked.summary:
+        from hta_graph.multi_rank.wire_format import ATTACHED_TABLES  # late: whole graphs have none of these tables
+
+        record, columns = graph_record(graph, ATTACHED_TABLES)
+        for key in OF_THE_QUESTION:
+            del record["trace"]["values"][key]
+        cache.keep(file.path, "summary", _summary_question(file, asked), Entry({"graph": record}, tuple(columns)))
+        return
+    cache.keep_graph(graph, {}, salvage=asked.salvage)
+    _keep_communications(cache, graph, asked)
+
+
+def cached_file(
+    cache: GraphCache, path: Location, ranks: Collection[int] | None, asked: RankRequest
+) -> DependencyGraph | None:
+    """Return the cached answer to a request about the only file.
+
+    Raises:
+        TraceError: its rank is none of ``ranks``.
+    """
+    graph = cache.only_graph(path, ranks, asked.step_patterns, salvage=asked.salvage)
+    return graph and _with_communications(cache, graph, asked)
+
+
+def keep_file(cache: GraphCache, graph: DependencyGraph, asked: RankRequest, in_header: int | None) -> None:
+    """Keep what was read of the only file."""
+    cache.keep_graph(graph, {IN_HEADER: in_header}, salvage=asked.salvage)
+    _keep_communications(cache, graph, asked)
+
+
+def _with_communications(cache: GraphCache, graph: DependencyGraph, asked: RankRequest) -> DependencyGraph | None:
+    if not asked.communications:
+        return graph
+    members = _cached_communications(cache, graph, asked)
+    return None if members is None else graph.with_attached(members)
+
+
+def _keep_communications(cache: GraphCache, graph: DependencyGraph, asked: RankRequest) -> None:
+    if not asked.communications:
+        return
+    from hta_graph.multi_rank.matching.communications import RankCommunications  # late: one rank alone has none
+
+    members = graph.attached(RankCommunications)
+    if members is not None and cache.has_graph(graph.path, salvage=asked.salvage):
+        columns: list[Column] = []
+        described = describe_table(members, columns)
+        question = [asked.salvage, graph.rank]
+        cache.keep(graph.path, "communications", question, Entry({"members": described}, tuple(columns)))
+
+
+def _is_kept(file: RankFile, asked: RankRequest) -> bool:
+    """Return whether something of the kind is kept: of several recordings in a file only summaries are."""
+    return not (asked.excerpt or asked.replay or (file.process and not asked.summary))
+
+
+def _summary_question(file: RankFile, asked: RankRequest) -> list[Any]:
+    return [file.rank, file.process, asked.as_record()]
+
+
+def _cached_summary(cache: GraphCache, file: RankFile, asked: RankRequest) -> DependencyGraph | None:
+    question = _summary_question(file, asked)
+    entry = cache.find(file.path, "summary", question)
+    if entry is None:
+        return None
+    from hta_graph.multi_rank.wire_format import ATTACHED_TABLES  # late, as above
+
+    columns = iter(entry.columns)
+    try:
+        record = entry.record["graph"]
+        values = {"path": name_with_secrets(file.path), "rank": file.rank, "step_patterns": list(asked.step_patterns)}
+        record["trace"]["values"].update(values)
+        graph = graph_of_record(record, lambda *_: next(columns), ATTACHED_TABLES)
+        check_indices(graph_tables(graph), (*graph_indices(graph), *_summary_indices(graph)))
+    except NOT_WHAT_WAS_WRITTEN:
+        cache.discard(file.path, "summary", question)
+        return None
+    return graph
+
+
+def _cached_communications(cache: GraphCache, graph: DependencyGraph, asked: RankRequest) -> RankCommunications | None:
+    question = [asked.salvage, graph.rank]
+    entry = cache.find(graph.path, "communications", question)
+    if entry is None:
+        return None
+    from hta_graph.multi_rank.matching.communications import RankCommunications  # late, as above
+
+    columns: Iterator[Column] = iter(entry.columns)
+    try:
+        members: RankCommunications = read_table(RankCommunications, entry.record["members"], lambda *_: next(columns))
+        check_indices((), _member_indices(members, graph))
+    except NOT_WHAT_WAS_WRITTEN:
+        cache.discard(graph.path, "communications", question)
+        return None
+    return members
+
+
+def _member_indices(members: RankCommunications, graph: DependencyGraph) -> Iterator[IndexRange]:
+    yield members.row, -1, len(graph.event_table)
+    yield members.call, -1, len(graph.event_table)
+
+
+def _summary_indices(graph: DependencyGraph) -> Iterator[IndexRange]:
+    from hta_graph.graph.rank_summary import RankSummary  # late, as above
+    from hta_graph.multi_rank.matching.communications import RankCommunications
+    from hta_graph.multi_rank.rank_activity import RankActivity
+
+    answers, members, activity = (
+        graph.attached(RankSummary),
+        graph.attached(RankCommunications),
+        graph.attached(RankActivity),
+    )
+    if answers is not None:
+        yield answers.rows, 0, answers.size
+    if members is not None:
+        yield from _member_indices(members, graph)
+        if activity is not None:
+            yield from _of_activity(activity, len(members))
+
+
+def _of_activity(activity: RankActivity, members: int) -> Iterator[IndexRange]:
+    yield activity.walks.member, 0, max(members, 1)
+    yield activity.walks.before, -1, len(activity.walks)
+    yield activity.queued, -1, len(activity.queued)
+    yield activity.done.walk, 0, len(activity.walks) + len(activity.queued)
+    for column in (activity.transfer, activity.done.activity):
+        yield column, 0, len(activity.name)
