@@ -1,4 +1,4 @@
-"""The commands beside HTA's critical path: ``python -m tests.benchmarks.beside_hta --hta-python PYTHON [INPUT…]``.
+"""The commands against HTA's critical path: ``python -m tests.benchmarks.beside_hta --hta-python PYTHON [INPUT…]``.
 
 PYTHON belongs to an environment with ``traceinsight`` and ``pandas<3``; ``--make-hta-venv DIR`` makes one. HTA loads
 the input and runs its ``critical_path_analysis`` of the step that our default window is, on the first rank; of the
@@ -39,7 +39,7 @@ def make_hta_venv(folder: Path) -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description="Measure the commands beside HTA's critical path.")
+    parser = argparse.ArgumentParser(description="Measure the commands against HTA's critical path.")
     add_options(parser, ["critical-path"])
     hta = parser.add_mutually_exclusive_group(required=True)
     hta.add_argument("--hta-python", metavar="PYTHON", help="an interpreter that has traceinsight and pandas<3")

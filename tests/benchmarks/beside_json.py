@@ -1,4 +1,4 @@
-"""The commands beside ``json.loads`` of the same files: ``python -m tests.benchmarks.beside_json [INPUT…]``.
+"""The commands against ``json.loads`` of the same files: ``python -m tests.benchmarks.beside_json [INPUT…]``.
 
 A benchmark reports, it does not gate. ``tests.benchmarks.repeat_trace`` makes larger inputs.
 """
@@ -26,7 +26,7 @@ def json_loads(trace: Path) -> list[str]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description="Measure the commands beside json.loads of the same files.")
+    parser = argparse.ArgumentParser(description="Measure the commands against json.loads of the same files.")
     add_options(parser, QUESTIONS)
     options = parser.parse_args()
     run(options, inputs_of(options, parser), Other("json.loads", json_loads, is_divided_by_ours=False), "beside_json")

@@ -70,10 +70,13 @@ def differences(counts: Mapping[str, int], stored: Mapping[str, int]) -> tuple[l
 def main(arguments: Sequence[str] | None = None) -> int:
     """Count, print, and return 1 if a command takes more than before."""
     parser = argparse.ArgumentParser(description="Count the instructions of commands on a small trace.")
+    parser.add_argument("commands", nargs="*", metavar="COMMAND", help=f"of {', '.join(COMMANDS)}; all by default")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--check", action="store_true", help=f"fail if a command takes over {TOLERANCE:.0%} more")
     action.add_argument("--write", action="store_true", help="store the counts for this Python and these packages")
     options = parser.parse_args(arguments)
+    if unknown := set(options.commands) - set(COMMANDS):
+        parser.error(f"no such command: {', '.join(sorted(unknown))}")
     if which("valgrind") is None:
         print("skipped: valgrind is not installed; no instructions are counted")  # noqa: T201
         return 0
@@ -82,11 +85,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"skipped: no counts are stored for {here()}, only for {'; '.join(every)}")  # noqa: T201
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        counts = {name: count(name, Path(folder)) for name in COMMANDS}
+        counts = {name: count(name, Path(folder)) for name in options.commands or COMMANDS}
     lines, failed = differences(counts, every.get(here(), {}))
     print("\n".join([here(), *lines]))  # noqa: T201
     if options.write:
-        STORED.write_text(json.dumps(every | {here(): counts}, indent=1) + "\n", encoding="utf-8")
+        STORED.write_text(
+            json.dumps(every | {here(): every.get(here(), {}) | counts}, indent=1) + "\n", encoding="utf-8"
+        )
     return int(options.check and failed != [])
 
 

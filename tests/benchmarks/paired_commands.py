@@ -41,7 +41,7 @@ PAGE = "evidence/speed.md"
 
 @dataclass(frozen=True)
 class Other:
-    """The program beside ours: its name, its command for an input, and whether its time is divided by ours."""
+    """The program that ours is compared with: name, command for an input, whether its time is divided by ours."""
 
     name: str
     command: Callable[[Path], list[str]]

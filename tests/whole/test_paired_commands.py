@@ -1,4 +1,4 @@
-"""The benchmarks beside other programs: ratios pair by pair, the section of the page, instruction counts."""
+"""The benchmarks against other programs: ratios pair by pair, the section of the page, instruction counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from tests.benchmarks.instruction_counts import differences
 from tests.benchmarks.paired_commands import FIRST, PAGE, Measured, Other, own_command, rank_files, recompressed, table
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAIRS = [(Run(2, 1, 50_000_000, ""), Run(4, 2, 100_000_000, "")), (Run(3, 3, 40_000_000, ""), Run(3, 2, 90_000_000, ""))]
+PAIRS = [
+    (Run(2, 1, 50_000_000, ""), Run(4, 2, 100_000_000, "")),
+    (Run(3, 3, 40_000_000, ""), Run(3, 2, 90_000_000, "")),
+]
 
 
 @pytest.mark.parametrize(("is_divided_by_ours", "ratio"), [(False, "1.00 (0.50–1.50)"), (True, "1.33 (0.67–2.00)")])
