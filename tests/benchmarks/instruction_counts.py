@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     every = json.loads(STORED.read_text(encoding="utf-8")) if STORED.is_file() else {}
     if options.check and here() not in every:
-        print(f"skipped: no counts are stored for {here()}, only for {'; '.join(every)}")  # noqa: T201
+        print(f"skipped: no counts are stored for {here()}; stored: {'; '.join(every) or 'none'}")  # noqa: T201
         return 0
     with tempfile.TemporaryDirectory() as folder:
         counts = {name: count(name, Path(folder)) for name in options.commands or COMMANDS}
