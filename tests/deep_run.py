@@ -51,6 +51,7 @@ STEPS: dict[str, tuple[str, Step]] = {
     "writing": ("Writing under attack", _always(PYTHON, "-m", "tests.write_attacks")),
     "bombs": ("Bombs", _always(PYTHON, "-m", "tests.resource_bombs")),
     "texts": ("Hostile texts, numbers and patterns", _always(PYTHON, "-m", "tests.text_attacks")),
+    "counts": ("Instructions of commands", _always(PYTHON, "-m", "tests.benchmarks.instruction_counts", "--check")),
     "costs": ("Ten times as much of one thing", _always(PYTHON, "-m", "tests.benchmarks.scaling_attacks", "--brief")),
     "package": ("The package on every Python", _always("bash", ".ci/package", "all")),
     "mutations": ("Mistakes that tests must notice", _always(PYTHON, "-m", "tests.mutations")),

@@ -376,6 +376,11 @@ def rows_left_out(shown: int, total: int) -> str:
     return f"The first {shown:,} of {total:,} rows; the page stays below 1 MB."
 
 
+def stage(title: str) -> str:
+    """Name the section that is being made, on the line of progress."""
+    return f"writing the report: {title}"
+
+
 def run_name(name: str, ranks: int) -> str:
     """Name a run: a file, or a folder with several ranks."""
     return quoted(name) if ranks == 1 else f"{quoted(name)}, {ranks:,} ranks"

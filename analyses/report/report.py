@@ -25,6 +25,7 @@ from analyses.window_report import default_lines, delaying_rank, rows_after_line
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
 from hta_graph.paths.windows import step_lengths
+from hta_graph.progress import begin_stage
 
 MOST_BYTES = 990_000
 """A page is below 1 MB."""
@@ -86,7 +87,9 @@ def report_page(
         scopes, paths = over_window_of_job(job, scopes, paths, data_load)
     rank = detailed_rank(paths, job)
     path, own_steps = job or paths[rank], timeline_steps(job, paths[rank], rank, steps, data_load)
+    begin_stage(words.stage(words.TIMELINE))
     timeline = timeline_page(paths[rank], own_steps)
+    begin_stage(words.stage(words.SAVINGS))
     gains, failure = gains_of(path)
     sections = [
         *([job_section(job, causes, paths[rank], timeline)] if job else []),
@@ -167,6 +170,7 @@ def steps_of_report(path: CriticalPath, data_load: Sequence[str] | None = None) 
     """Return the steps that a report lists with a path that is a step's; of many the outliers and the first."""
     if path.window.step is None:
         return []
+    begin_stage(words.stage(words.STEPS))
     listed = notable_steps(path.graph, path.window.step, STEPS) | steps_on_page(path)
     return step_rows(path.graph, data_load or (), listed)
 
@@ -270,7 +274,11 @@ def _gpu_sections(
     """Ask all questions about the GPU, or say once that none was recorded."""
     if not any(scope.graph.is_gpu.any() for scope in scopes):
         return [Section(words.GPU, "", notes=[words.NO_GPU])]
-    return [part_section(scopes, part, timeline, rank) for part in parts]
+    found = []
+    for part in parts:
+        begin_stage(words.stage(part.title))
+        found.append(part_section(scopes, part, timeline, rank))
+    return found
 
 
 def _unexplained_section(paths: Mapping[int, CriticalPath], timeline: TimelinePage, rank: int) -> Section:

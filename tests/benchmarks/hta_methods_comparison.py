@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks import hta_method_process
-from tests.benchmarks.hta_comparison import make_hta_venv, markdown
+from tests.benchmarks.beside_hta import make_hta_venv
 from tests.benchmarks.machine_description import machine, versions
+from tests.benchmarks.paired_commands import markdown
 from tests.support.shared_traces import SHARED
 
 TRACES = (("ddp_v100", 1), ("owlv2_pystack_h100", 0))
