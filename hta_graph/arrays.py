@@ -231,21 +231,24 @@ def find_sorted(values: Ids | Ints, ordered: Ids | Ints) -> Ints:
 
 
 def stable_order(values: np.ndarray[Any, Any]) -> Ints:
-    """Return the places of whole numbers, none negative, in their order; equal ones stay as they stand."""
+    """Return the places of whole numbers in their order; equal ones stay as they stand."""
     # Of 16 bits the stable sort is a radix sort, several times faster than of more; lanes, walks and the like are few.
-    is_small = values.max(initial=0) < 1 << 15
+    is_small = values.max(initial=0) < 1 << 15 and values.min(initial=0) >= -(1 << 15)
     return np.argsort(values.astype(np.int16) if is_small else values, kind="stable")
 
 
-def unique_pairs(upper: Ids | Ints, lower: Ids | Ints) -> tuple[Ints, Ints]:
-    """Number the pairs of numbers that occur, in order; return where each occurs first, and the number of each row.
+def unique_rows(*columns: Codes | Ids | Ints) -> tuple[Ints, Ints]:
+    """Number the rows that occur, in order; return where each occurs first, and the number of each row.
 
-    >>> [found.tolist() for found in unique_pairs(np.array([2, 1, 2, 1]), np.array([0, 9, 0, 3]))]
+    ``np.unique`` by columns compares rows as bytes, which takes twenty times as long.
+
+    >>> [found.tolist() for found in unique_rows(np.array([2, 1, 2, 1]), np.array([0, 9, 0, 3]))]
     [[3, 1, 0], [2, 1, 2, 0]]
     """
-    order = stable_order(lower)
-    order = order[stable_order(upper[order])]
-    is_first = first_of_runs(upper[order], lower[order])
+    order = stable_order(columns[-1])
+    for column in reversed(columns[:-1]):
+        order = order[stable_order(column[order])]
+    is_first = first_of_runs(*(column[order] for column in columns))
     number = np.empty(len(order), np.int64)
     number[order] = np.cumsum(is_first) - 1
     return order[is_first], number

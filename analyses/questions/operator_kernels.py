@@ -23,7 +23,7 @@ from analyses.tables import Table, event_names, joined, scopes_in, table_of
 from analyses.window_report import clock_notes
 from hta_graph.alignment.captured_launches import UNCHECKED
 from hta_graph.alignment.sequence_patterns import SequencePatterns, sequence_patterns
-from hta_graph.arrays import percentiles_by, take_or
+from hta_graph.arrays import percentiles_by, take_or, unique_rows
 from hta_graph.attribution.graph_kernels import graph_kernels, in_own_rows, row_names
 from hta_graph.attribution.replayed_names import BY_CAPTURE, WITHOUT_NAMES
 from hta_graph.gpu_activity import WorkType
@@ -97,12 +97,12 @@ def _replayed_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
     owner = in_own_rows(graph, launches, lambda one, calls: _operators_around(one, calls, prefix))
     work, owner, launches = work.take(owner >= 0), owner[owner >= 0], launches[owner >= 0]
     # In each replay an operator of the capture is one more occurrence.
-    pairs, number = np.unique(np.stack([work.call, owner]), axis=1, return_inverse=True)
-    order = np.lexsort((launches, number.reshape(-1)))
+    first, number = unique_rows(work.call, owner)
+    order = np.lexsort((launches, number))
     codes, texts = row_names(graph)
     size = len(graph.event_table)
-    names = np.concatenate([codes[:size], codes[pairs[1]]])
-    found = sequence_patterns((size + number.reshape(-1)[order]).astype(np.int32), work.row[order], names)
+    names = np.concatenate([codes[:size], codes[owner[first]]])
+    found = sequence_patterns((size + number[order]).astype(np.int32), work.row[order], names)
     unchecked = [one.call for one in named.replays if one.rule == UNCHECKED]
     example = found.owner[found.example] - size
     length = graph.event_table.end - graph.event_table.start
@@ -113,7 +113,7 @@ def _replayed_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
         "gpu_ns": found.per_pattern(found.per_group(length[found.members])),
         **{name: pd.array([pd.NA] * len(example), "Int64") for name in COLUMNS if name.endswith("_delay_ns")},
         "kernel_sequence": joined_names(graph, found, ARROW),
-        "operator_evidence": np.where(np.isin(pairs[0][example], unchecked), WITHOUT_NAMES, BY_CAPTURE),
+        "operator_evidence": np.where(np.isin(work.call[first][example], unchecked), WITHOUT_NAMES, BY_CAPTURE),
     })  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from analyses.display.text_layout import clipped, duration_text, percent
 from analyses.messages import timeline as words
 from analyses.report.page_labels import page_labels
 from analyses.report.page_tables import Bar, class_bar
-from hta_graph.arrays import distinct, first_of_runs, take_or
+from hta_graph.arrays import distinct, first_of_runs, take_or, unique_rows
 from hta_graph.attribution.replayed_names import EVIDENCE, replayed_names
 from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR, PATH_COLOUR
 from hta_graph.errors import UsageError
@@ -155,13 +155,13 @@ def _event_names(graph: DependencyGraph) -> tuple[Ids, list[str]]:
     rows = np.flatnonzero(replayed.innermost >= 0)
     if not len(rows):
         return codes, names
-    keys = np.stack([replayed.innermost[rows], replayed.evidence[rows], codes[rows]])
-    pairs, place = np.unique(keys, axis=1, return_inverse=True)
+    keys = replayed.innermost[rows], replayed.evidence[rows], codes[rows]
+    first, place = unique_rows(*keys)
     found = codes.copy()
-    found[rows] = len(names) + place.reshape(-1)
+    found[rows] = len(names) + place
     names += [
         words.of_operator(names[kernel], replayed.texts[operator], EVIDENCE[evidence])
-        for operator, evidence, kernel in pairs.T.tolist()
+        for operator, evidence, kernel in zip(*(key[first].tolist() for key in keys), strict=True)
     ]
     return found, names
 

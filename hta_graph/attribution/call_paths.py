@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from hta_graph.arrays import distinct, expand_ranges, pair_key, take_or
+from hta_graph.arrays import distinct, expand_ranges, pair_key, take_or, unique_rows
 from hta_graph.attribution.graph_kernels import graph_kernels
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
@@ -67,9 +67,10 @@ class CallPaths:
         found, named = self.around(graph, calls), graph_kernels(graph)
         for part, here, launches in named.parts(named.launch[rows]):
             operator = take_or(named.captures[part].operator_around, launches)
-            pairs, place = np.unique(np.stack([found[here], operator]), axis=1, return_inverse=True)
-            inside = [self._into_operators(named.captures[part], *pair) for pair in pairs.T.tolist()]
-            found[here] = np.array(inside, np.int32)[place.reshape(-1)]
+            first, place = unique_rows(found[here], operator)
+            pairs = zip(found[here][first].tolist(), operator[first].tolist(), strict=True)
+            inside = [self._into_operators(named.captures[part], *pair) for pair in pairs]
+            found[here] = np.array(inside, np.int32)[place]
         return found
 
     def _into_operators(self, graph: DependencyGraph, path: int, operator: int) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, medians_by
+from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, medians_by, unique_rows
 from hta_graph.dependencies.clock_bounds import call_before
 from hta_graph.dependencies.context import (
     QUICK,
@@ -496,8 +496,7 @@ def host_poll(context: RuleContext) -> EdgeTable:
     silences, launch, kernel, late = silences.take(spins), launch[spins], kernel[spins], late[spins]
     silence, distance = (goes_on - began)[spins], (goes_on - end)[spins]
     # Of each kernel's launches by each thread: after how many does the thread spin?
-    by = np.stack([events.name[kernels], events.lane[calls]])
-    group = np.unique(by, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int32)
+    group = unique_rows(events.name[kernels], events.lane[calls])[1].astype(np.int32)
     groups = int(group.max(initial=-1)) + 1
     is_long = events.end[kernels] - events.start[kernels] >= MIN_KERNEL_NS
     # A silence that lasts beyond the kernel's end shows no habit: that may be a synchronization, or chance.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, expand_ranges, freeze, rows_by_value, summed_by, take_or, unique_pairs
+from hta_graph.arrays import Columns, expand_ranges, freeze, rows_by_value, summed_by, take_or, unique_rows
 from hta_graph.attribution.call_paths import FRAMES, STANDALONE_NUMBER, CallPaths
 from hta_graph.graph.dependency_graph import RankGraph
 from hta_graph.graph.event_flags import is_step
@@ -100,7 +100,7 @@ def walk_profiles(job: JobGraph, walks: LocalWalks, data_load: Sequence[str] = (
     members: Ints = np.arange(len(job.members))
     walk = np.append(spans.walk[accounts.span], walk_count + members)
     time = np.append(accounts.end - accounts.start, job.members.transfer)
-    rows, group = unique_pairs(walk, activity)
+    rows, group = unique_rows(walk, activity)
     summed = ActivityTimes(activity[rows], summed_by(group, time, len(rows)))
     first = np.searchsorted(walk[rows], np.arange(walk_count + len(members) + 1))
     return WalkProfiles(activities, summed, first, count, len(members))
@@ -112,7 +112,7 @@ def _numbered_activities(job: JobGraph, owner: Ids, bound: Codes) -> tuple[Activ
     # One row is behind many parts of time: its place is looked up once.
     rows, of_row = _distinct_below(len(job.event_table) + 1, owner + 1)
     path, name = _call_paths(job, paths, rows - 1), take_or(job.event_table.name, rows - 1)
-    first, of_place = unique_pairs(path, name + 1)
+    first, of_place = unique_rows(path, name + 1)
     keys, place = _distinct_below(len(first) * classes, of_place[of_row] * classes + bound)
     at = first[keys // classes]
     listed = zip(path[at].tolist(), name[at].tolist(), (keys % classes).tolist(), strict=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, summed_by, take_or
+from hta_graph.arrays import first_of_runs, summed_by, take_or, unique_rows
 from hta_graph.errors import DefectError, QueryError, Remedy, UsageError
 from hta_graph.graph.conversion import labels, none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph, RankSource
@@ -292,12 +292,11 @@ class CriticalPath:
 
     def _totals_by(self, keys: list[Any]) -> dict[str, Any]:
         """Sum durations over equal keys, longest first."""
-        unique, group = np.unique(np.stack(keys).astype(np.int64), axis=1, return_inverse=True)
-        group = group.reshape(-1)
-        time = summed_by(group, self.segment_table.length, unique.shape[1])
+        first, group = unique_rows(*keys)
+        unique = np.stack(keys).astype(np.int64)[:, first]
+        time = summed_by(group, self.segment_table.length, len(first))
         # An event may own several segments of a group; it is one call.
-        pairs = np.unique(np.stack([group, self.segment_table.event]), axis=1)
-        calls = np.bincount(pairs[0], minlength=len(time))
+        calls = np.bincount(group[unique_rows(group, self.segment_table.event)[0]], minlength=len(time))
         order = np.argsort(-time, kind="stable")
         segments = np.bincount(group, minlength=len(time))
         return {"key": unique[:, order], "time_ns": time[order], "calls": calls[order], "segments": segments[order]}

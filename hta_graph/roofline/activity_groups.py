@@ -8,7 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
-from hta_graph.arrays import summed_by, take_or
+from hta_graph.arrays import summed_by, take_or, unique_rows
 from hta_graph.attribution.graph_kernels import graph_kernels, operator_of_activities
 from hta_graph.errors import TraceError
 from hta_graph.gpu_activity import Activities, WorkType, activities
@@ -59,8 +59,8 @@ def operator_activities(graph: DependencyGraph) -> OperatorActivities:
     operator = _operators_with_inputs(graph, every, host_copy)
     replay = np.where(graph_kernels(graph).launch[every.row] >= 0, every.call, -1)
     known = np.flatnonzero(operator >= 0)
-    pairs, place = np.unique(np.stack([operator[known], replay[known]]), axis=1, return_inverse=True)
-    place = place.reshape(-1)
+    first, place = unique_rows(operator[known], replay[known])
+    pairs = np.stack([operator[known], replay[known]])[:, first]
     instance = np.full(len(every), -1, np.int32)
     instance[known] = place
     try:

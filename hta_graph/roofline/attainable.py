@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import summed_by, take_or
+from hta_graph.arrays import summed_by, take_or, unique_rows
 from hta_graph.gpu_activity import Activities
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ints
@@ -146,8 +146,8 @@ class AttainableWork:
         """How many calls each group has: operators, else activities."""
         operator, work = self.found.instance[self.groups.place].astype(np.int64), self.groups.work
         instance = np.where(operator >= 0, operator, -1 - work.row)
-        pairs = np.unique(np.stack([self.groups.number, instance]), axis=1)
-        return np.bincount(pairs[0], minlength=len(self.groups))
+        calls, _ = unique_rows(self.groups.number, instance)
+        return np.bincount(self.groups.number[calls], minlength=len(self.groups))
 
     @cached_property
     def near_limit(self) -> Floats:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import expand_ranges, find_sorted, first_of_runs, medians_by, take_or
+from hta_graph.arrays import expand_ranges, find_sorted, first_of_runs, medians_by, take_or, unique_rows
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.text.formatting import milliseconds
 from hta_graph.text.sanitize import one_line
@@ -205,10 +205,10 @@ def _outlive_later_ones(columns: Columns, names: tuple[str, ...], launched: Call
     past = after.copy()
     if len(graph):
         # Branches of a graph may be shown on one stream: they are compared with what comes behind the graph.
-        _, group = np.unique(np.stack([lane[graph], launched.call[work[graph]]]), axis=1, return_inverse=True)
-        last = np.zeros(int(group.max()) + 1, np.int64)
-        np.maximum.at(last, group.reshape(-1), graph + 1)
-        past[graph] = last[group.reshape(-1)]
+        first, group = unique_rows(lane[graph], launched.call[work[graph]])
+        last = np.zeros(len(first), np.int64)
+        np.maximum.at(last, group, graph + 1)
+        past[graph] = last[group]
     late = _ends_before(lane, end, earliest, past) | (outlives & _is_unusual(columns, work, outlives))
     if not late.any():
         return late

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, expand_ranges, first_of_runs, take_or
+from hta_graph.arrays import Columns, expand_ranges, first_of_runs, take_or, unique_rows
 from hta_graph.errors import QueryError
 from hta_graph.graph.edges import EventEdges
 from hta_graph.graph.job_graph import JobGraph
@@ -136,8 +136,7 @@ def _rank_boundaries(
         at = outgoing[order[begins:past]]
         is_message = ~is_rendezvous[edges.source[at]]
         # What comes from one point several times, a message and its answer, is one instant.
-        key = np.stack([np.where(is_message, awaited_index[at], -1), edges.source[at]])
-        _, chosen, number = np.unique(key, axis=1, return_index=True, return_inverse=True)
+        chosen, number = unique_rows(np.where(is_message, awaited_index[at], -1), edges.source[at])
         sources = at[chosen]
         incoming.append(
             IncomingTimes.of(
@@ -150,7 +149,7 @@ def _rank_boundaries(
             )
         )
         external = ExternalEdges.of(
-            instant=number.reshape(-1), row=summarized[own.of_rank(edges.target[at])], is_message=is_message,
+            instant=number, row=summarized[own.of_rank(edges.target[at])], is_message=is_message,
             rule=job.edge_table.rule[edges.row[at]], is_doubtful=doubtful[edges.row[at]],
         )  # fmt: skip
         mine = awaited.of_rank[own.index]
