@@ -119,9 +119,10 @@ def engine_phases(scopes: Sequence[Scope]) -> pd.DataFrame:
     """Sum up the steps of each phase, most time first.
 
     Returns:
-        rank, scope, phase, steps, time_ns (of their iterations), time_share (of all steps), median_ns (iteration),
-        bound_by (the largest of the four parts that follow), gpu_work_share, exposed_communication_share,
-        idle_before_share, idle_inside_share (of the phase's time), tokens, tokens_per_s.
+        rank, scope, phase, steps, time_ns (of their iterations), time_share (of all steps), median_ns (iteration; the
+        recording's first counts only if it is alone), bound_by (the largest of the four parts that follow),
+        gpu_work_share, exposed_communication_share, idle_before_share, idle_inside_share (of the phase's time), tokens,
+        tokens_per_s.
     """
     found = table_of(
         scopes, lambda scope: _phase_records(_steps_of(scope), _times_without_requests(scope)), PHASE_COLUMNS
@@ -165,12 +166,23 @@ def _phase_record(
         "steps": len(rows),
         "time_ns": time_ns,
         "time_share": time_ns / every_ns if every_ns else None,
-        "median_ns": int(np.median([row.own_ns for row in rows])),
+        "median_ns": _median_step(rows).own_ns,
         "bound_by": max(shares, key=lambda bound: shares[bound]),
         **{column: part / time_ns if time_ns else None for column, part in zip(columns, parts, strict=True)},
         "tokens": sum(tokens) if known else pd.NA,
         "tokens_per_s": round(sum(tokens) / time_ns * 1e9) if known and time_ns else pd.NA,
     }
+
+
+def _whole(rows: Sequence[EngineStepRow]) -> Sequence[EngineStepRow]:
+    """Leave out the recording's first step, where there are others: no end of the work before it is known."""
+    return [row for row in rows if not row.is_first] or rows
+
+
+def _median_step(rows: Sequence[EngineStepRow]) -> EngineStepRow:
+    """Return the step of median iteration, as the critical path's default window does."""
+    whole = _whole(rows)
+    return sorted(whole, key=lambda row: row.own_ns)[(len(whole) - 1) // 2]
 
 
 def _parts_of_time(rows: Sequence[EngineStepRow]) -> tuple[int, int, int, int]:
@@ -350,7 +362,7 @@ def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> lis
     rows = [row for scope, row in of_phase if scope.rank == rank]
     unused = sum((_times_without_requests(scope) for scope in scopes if scope.rank == rank), Counter[int]())
     record = _phase_record(phase, rows, 0, unused)
-    usual = sorted(rows, key=lambda row: row.own_ns)[(len(rows) - 1) // 2]
+    usual = _median_step(rows)
     where = f" on rank {rank}" if len(idle) > 1 else ""
     subject, bound, on_cpu = f"{_subject(rows)}{where}", record["bound_by"], rows[0].is_on_cpu
     said = [messages.headline(subject, usual.own_ns, _idle_of(usual), bound, len(rows), on_cpu=on_cpu)]
@@ -416,7 +428,7 @@ def _largest_cause(gaps: pd.DataFrame, rows: Sequence[EngineStepRow], by_step: C
     cause, name, cause_ns = _largest_of(gaps)
     in_steps = {row.number: by_step[cause, row.number] for row in rows}
     worst = max(in_steps, key=lambda number: in_steps[number])
-    saving = messages.saves_per_step(cause_ns, len(rows))
+    saving = messages.saves_per_step(cause_ns, len(_whole(rows)))
     if cause == StepGapCause.NO_REQUESTS.label:
         saving = messages.ONLY_REQUESTS
     elif len(rows) > 2 and in_steps[worst] > MOSTLY * cause_ns:

@@ -12,6 +12,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.answer import Answer, records
+from analyses.display.sentence_format import brief_duration
 from analyses.questions.serving import answer, engine_phases, engine_steps, figure, graph_sizes, step_gaps
 from analyses.scope import in_window, per_step, whole
 from hta_graph.paths.engine_gaps import engine_gaps
@@ -154,12 +155,27 @@ def test_steps_have_their_own_work_and_padding(tmp_path: Path) -> None:
         [1, "decode", 4, 4, 90_000, 30_000, 50_000, 10_000],
     ]
     (phase,) = engine_phases(scopes).to_dict("records")
+    # The recording's first iteration has no known begin, so the median is of the others.
     assert (phase["steps"], phase["time_ns"], phase["median_ns"], phase["bound_by"]) == (
-        2, 110_000, 55_000, "gpu_compute",
+        2, 110_000, 90_000, "gpu_compute",
     )  # fmt: skip
     assert (phase["tokens"], phase["tokens_per_s"]) == (7, round(7 / 110e-6))
     (size,) = graph_sizes(scopes).to_dict("records")
     assert (size["padded_requests"], size["steps"], size["requests"], size["padding_share"]) == (4, 2, 7, 1 / 8)
+
+
+def test_the_median_step_is_that_of_the_critical_path(tmp_path: Path) -> None:
+    found, (graph,) = answered(
+        serve(ServingShape("sglang", requests=7, seed=5148, fault=ServingFault("tokenizer", 2_500_000))), tmp_path
+    )
+    window = hg.critical_path(graph).window
+    phases, steps = found.tables["engine_phases"], found.tables["engine_steps"].set_index("step")
+    assert window.step is not None
+    assert phases["median_ns"].iloc[0] == steps.loc[window.step, "iteration_ns"]
+    assert f"median {brief_duration(int(phases['median_ns'].iloc[0]))}" in found.conclusion[0]
+    # What the largest cause saves in a step is the table's figure: before the first step none of it is known.
+    largest = found.tables["step_gaps"].query("phase == 'prefill'").iloc[0]
+    assert f"at most {brief_duration(largest['per_step_ns'])} per step on average" in found.conclusion[0]
 
 
 def test_a_window_has_the_steps_that_start_in_it(tmp_path: Path) -> None:
