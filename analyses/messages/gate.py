@@ -223,13 +223,13 @@ TOO_SHORT_A_LEVEL = (
 """A level of few steps does not fail the gate."""
 
 
-def is_visibly_more(detectable: float | None, limit: float) -> bool:
+def is_visibly_more(detectable: float, limit: float) -> bool:
     """Return whether a share is more than a limit as both are printed.
 
     >>> is_visibly_more(0.0104, 0.01), is_visibly_more(0.011, 0.01)
     (False, True)
     """
-    return detectable is not None and detectable > limit and share(detectable) != share(limit)
+    return detectable > limit and share(detectable) != share(limit)
 
 
 def hidden(detectable: float, limit: float) -> str:
