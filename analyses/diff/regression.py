@@ -96,6 +96,8 @@ class Ruling:
     limit: float
     differences: tuple[Difference, ...]
     exceeding: tuple[Difference, ...]
+    is_short: bool = False
+    """Whether the last level of a run has too few steps to be judged."""
 
     @property
     def main(self) -> Difference:
@@ -103,9 +105,11 @@ class Ruling:
         return max(self.exceeding, key=lambda one: one.share) if self.exceeding else self.differences[0]
 
     @property
-    def detectable_share(self) -> float:
-        """The smallest slowdown that would have been called one."""
-        return max(self.limit, min(one.noise_share for one in self.differences[:OF_ALL_STEPS]))
+    def detectable_share(self) -> float | None:
+        """The smallest slowdown that would have been called one; None where too few steps are left to call any."""
+        return (
+            None if self.is_short else max(self.limit, min(one.noise_share for one in self.differences[:OF_ALL_STEPS]))
+        )
 
     @property
     def verdict(self) -> Verdict:
@@ -132,7 +136,7 @@ def ruling(found: Comparison[Lengths], limit: float, *, per_kind: bool = False) 
     lasts = zip(found.levels.first, (found.control, found.test), strict=True)
     is_short = any(first and len(side.lengths_ns) < FEWEST_OF_LEVEL for first, side in lasts)
     judged = looked_at[OF_ALL_STEPS * is_short :]
-    return Ruling(limit, looked_at, tuple(one for one in judged if one.exceeds(limit)))
+    return Ruling(limit, looked_at, tuple(one for one in judged if one.exceeds(limit)), is_short)
 
 
 def _differences(found: Comparison[Lengths], *, per_kind: bool) -> Iterator[Difference]:

@@ -258,8 +258,11 @@ def _each_note(found: ProfileComparison, ruled: Ruling) -> Iterator[str]:
         yield messages.steps_without_counterpart(alone)
     if max(found.recordings) > 1:
         yield messages.pooled(found.recordings)
-    if not ruled.exceeding and ruled.detectable_share > ruled.limit:
-        yield messages.hidden(ruled.detectable_share, ruled.limit)
+    least = ruled.detectable_share
+    if least is None:
+        yield messages.TOO_SHORT_A_LEVEL
+    elif not ruled.exceeding and messages.is_visibly_more(least, ruled.limit):
+        yield messages.hidden(least, ruled.limit)
     lacking = lengths.test.world_size or 0
     if lacking > len(lengths.test.files):
         yield messages.ranks_not_given(len(lengths.test.files), lacking)

@@ -32,7 +32,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     if found["reason"]:
         return
     yield messages.lengths_line(found)
-    yield messages.detectable_line(found)
+    yield from _detectable_line(found)
     for at, cause in enumerate(found["causes"][:CAUSES_PRINTED] if _is_changed(found) else (), start=1):
         yield ("" if at > 1 else messages.CAUSE) + messages.cause_line(
             at, cause, label_of(cause), short_name(cause["name"])
@@ -43,6 +43,11 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     if found["environment"]:
         yield messages.environment_line([(one["what"], one["baseline"], one["new"]) for one in found["environment"]])
     yield from found["notes"]
+
+
+def _detectable_line(found: Mapping[str, Any]) -> Iterator[str]:
+    if found["detectable_share"] is not None:
+        yield messages.detectable_line(found)
 
 
 def _is_changed(found: Mapping[str, Any]) -> bool:
@@ -105,7 +110,7 @@ def _markdown_lines(found: Mapping[str, Any]) -> Iterator[str]:
             ("environment", "baseline", "new"), [tuple(map(in_code, one.values())) for one in found["environment"]]
         )
         yield ""
-    yield messages.as_text(" ".join([messages.detectable_line(found), *found["notes"]]))
+    yield messages.as_text(" ".join([*_detectable_line(found), *found["notes"]]))
 
 
 def in_code(name: str) -> str:

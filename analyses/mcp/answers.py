@@ -287,5 +287,9 @@ def cannot_answer_text(text: str) -> dict[str, Any]:
 
 def cannot_answer_error(error: HtaGraphError, hidden: str) -> dict[str, Any]:
     """Return an error of this package in that shape, without the folder that is served."""
-    shape: dict[str, Any] = plain(cannot_answer_text(error.on_command_line.replace(hidden, "")), LONGEST_SENTENCE)
+    from hta_graph.trace.json_reader import SALVAGE_REMEDY
+
+    # No tool salvages.
+    text = error.on_command_line.replace(hidden, "").replace(SALVAGE_REMEDY.command_line, "record it again")
+    shape: dict[str, Any] = plain(cannot_answer_text(text), LONGEST_SENTENCE)
     return shape

@@ -133,9 +133,11 @@ def verdict_line(found: Mapping[str, Any]) -> str:
         above = f"above the limit of {share(found['limit_share'])} and the noise of {share(found['noise_share'])}"
         return f"regression: {what} {share(size)} {worse}{_which(found)}, {above}"
     is_clear = found["noise"] is not None and abs(found["difference"]) > found["noise"]
-    within = "below the limit" if is_clear and size > 0 else "beyond the noise" if is_clear else "within the noise"
+    is_small = size <= found["limit_share"]
+    below = "below the limit" if is_small else "in too few steps to judge"
+    within = below if is_clear and size > 0 else "beyond the noise" if is_clear else "within the noise"
     noise = f"limit {share(found['limit_share'])}, noise ±{share(found['noise_share'])}"
-    return f"pass: {what} {share(size, sign=True)}, {within} ({noise})"
+    return f"pass: {what} {share(size, sign=True)}{_which(found)}, {within} ({noise})"
 
 
 def compared(found: Mapping[str, Any]) -> str:
@@ -213,6 +215,21 @@ def pooled(recordings: tuple[int, int]) -> str:
     """State that recordings were pooled."""
     both = f"{counted(recordings[0], 'recording')} of the baseline and {recordings[1]:,} new"
     return f"Compared: {both}, with the noise between them."
+
+
+TOO_SHORT_A_LEVEL = (
+    "The level changes shortly before the end of a run, and too few steps are left to judge it; record more."
+)
+"""A level of few steps does not fail the gate."""
+
+
+def is_visibly_more(detectable: float, limit: float) -> bool:
+    """Return whether a share is more than a limit as both are printed.
+
+    >>> is_visibly_more(0.0104, 0.01), is_visibly_more(0.011, 0.01)
+    (False, True)
+    """
+    return detectable > limit and share(detectable) != share(limit)
 
 
 def hidden(detectable: float, limit: float) -> str:

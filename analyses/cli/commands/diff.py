@@ -173,6 +173,7 @@ def _fail_above(options: argparse.Namespace, found: Comparison[Lengths], ranks: 
     from analyses.diff.conclusion import is_same_recording
     from analyses.diff.regression import obstacles, refuse, ruling
     from analyses.messages.diff import steps_not_judged
+    from analyses.messages.gate import TOO_SHORT_A_LEVEL
 
     if options.left_out:
         raise CannotCompareError("partial", "--fail-above: cannot compare: an input could not be read")
@@ -191,6 +192,8 @@ def _fail_above(options: argparse.Namespace, found: Comparison[Lengths], ranks: 
         raise RegressionError(f"--fail-above: {slower} slower{_when(main.steps)}, {limits}")
     if alone := sum(found.kinds.alone[1].values()):
         say(f"hta-graph: --fail-above: {steps_not_judged(alone)}")
+    if ruled.is_short:
+        say(f"hta-graph: --fail-above: {TOO_SHORT_A_LEVEL}")
     if not found.beyond_noise and found.noise_share > ruled.limit:
         _say_what_is_hidden(ruled.limit, found)
 

@@ -96,7 +96,9 @@ def _run_gate(options: argparse.Namespace) -> None:
     except UsageError:
         raise
     except HtaGraphError as error:
-        text = error.on_command_line
+        from hta_graph.trace.json_reader import SALVAGE_REMEDY
+
+        text = error.on_command_line.replace(SALVAGE_REMEDY.command_line, "record it again")
         _write(document_of_refusal(refusal_of(error), text, options.metric, options.fail_above, given), options)
         raise CannotCompareError(refusal_of(error), f"gate: cannot compare: {text}") from None
     is_regression = found["verdict"] == "regression"

@@ -122,6 +122,26 @@ def test_invalid_usage_has_status_2(capsys: pytest.CaptureFixture[str], words: l
     assert status == 2
 
 
+def test_a_level_of_too_few_steps_passes_and_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    base = run_of(tmp_path / "a.json", lengths=[*USUAL, 99, 102, 100])
+    late = recorded(tmp_path / "b.json", [900, *USUAL[:0:-1], 301, 299, 300])
+    status, out, _ = run_command(capsys, "gate", base, late)
+    assert status == 0
+    text = " ".join(out.split())
+    assert text.startswith("pass: iteration time +200.0% since step 11, in too few steps to judge (limit")
+    assert "too few steps are left to judge it" in text
+    assert "would have been a regression" not in text
+    assert command_json(capsys, "gate", base, late)["detectable_share"] is None
+    assert "too few steps are left" in run_command(capsys, "diff", base, late, "--fail-above", "1%")[2]
+
+
+def test_what_gate_refuses_names_no_option_that_it_lacks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    base = run_of(tmp_path / "a.json")
+    (tmp_path / "cut.json").write_bytes(base.read_bytes()[:-400])
+    status, _, err = run_command(capsys, "gate", base, tmp_path / "cut.json")
+    assert (status, "--salvage" in err, "record it again" in err) == (3, False, True)
+
+
 def test_recordings_of_one_run_are_pooled_with_their_noise(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Three recordings that differ by 3% show that 2% is noise; a single one does not."""
     lengths = [900, *(100_000 + at for at in (1, 7, 3, 9, 5, 2, 8, 4, 6, 0, 11, 13))]

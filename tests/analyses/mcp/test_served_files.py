@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from analyses.mcp.answers import cannot_answer_error
 from analyses.mcp.served_files import ServedFiles
 from hta_graph.errors import HtaGraphError, UsageError
 from tests.support.command_line import folder_contents
@@ -120,3 +121,11 @@ def test_no_question_but_that_for_a_picture_writes(root: Path, tool: str, asked:
     before = folder_contents(root.parent)
     answer(root, tool, asked)
     assert folder_contents(root.parent) == before
+
+
+def test_of_a_damaged_trace_no_option_is_named_that_no_tool_has(tmp_path: Path) -> None:
+    begin = '{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1}, {'
+    (tmp_path / "cut.json").write_text(begin)
+    with pytest.raises(HtaGraphError) as found:
+        answer(tmp_path, "open", {"trace": "cut.json"})
+    assert cannot_answer_error(found.value, "")["what_to_record"] == "record it again"
