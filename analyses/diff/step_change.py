@@ -12,6 +12,7 @@ Where the lengths of both runs go up and down together (the same batches), the d
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -46,6 +47,8 @@ CERTAIN_PAIRS = 3.7
 MOST_RANKED = 1_000
 """How many steps of a side are ranked; of more some, evenly spread."""
 NO_SUM = float("inf")
+UNKNOWN = -2
+"""The kind of the step before the first one."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +134,36 @@ class StepChange:
 def change_of_steps(control: StepLengths, test: StepLengths) -> StepChange:
     """Compare the steps of two runs kind by kind, and pair by pair where their lengths go together."""
     judged = judged_kinds(control, test)
-    sides = [side.take(np.isin(side.kind, judged)).with_kinds(judged) for side in (control, test)]
-    of_judged = _change_of_kinds(*sides)
+    apart = _by_step_before((control, test))
+    kept = [own.take(np.isin(side.kind, judged)) for own, side in zip(apart, (control, test), strict=True)]
+    known = np.unique(np.concatenate([side.kind for side in kept]))
+    of_judged = _change_of_kinds(*(side.with_kinds(known) for side in kept))
     pairs = paired_steps(control, test)
     common = np.intersect1d(control.kind[control.kind >= 0], test.kind)
     kinds = [_change_of_kind(kind, control, test, is_judged=kind in judged) for kind in common.tolist()]
     return replace(of_judged, pairs=pairs, kinds=tuple(kinds))
+
+
+def _by_step_before(sides: tuple[StepLengths, StepLengths]) -> list[StepLengths]:
+    """Number steps of a kind apart by the kind of the step before, where both sides have some of each.
+
+    What a step enqueues last is done in the next iteration: that after an update is not as long as others of its kind.
+    What came before the first step is not known: it counts as the most frequent case.
+    """
+    before = [np.append(UNKNOWN, side.kind[:-1]) for side in sides]
+    found, parts = [np.full(len(side.kind), -1) for side in sides], 0
+    for kind in np.unique(np.concatenate([side.kind[side.kind >= 0] for side in sides])).tolist():
+        own = [side.kind == kind for side in sides]
+        counts = [Counter(of[mine & (of != UNKNOWN)].tolist()) for of, mine in zip(before, own, strict=True)]
+        fewest = min((counts[0] & counts[1]).values(), default=0)
+        is_apart = counts[0].keys() == counts[1].keys() and fewest >= ENOUGH_STEPS
+        cases = [case for case, _ in counts[0].most_common()] if is_apart else [UNKNOWN]
+        for numbers, mine, of in zip(found, own, before, strict=True):
+            numbers[mine] = parts
+            for place, case in enumerate(cases):
+                numbers[mine & (of == case)] = parts + place
+        parts += len(cases)
+    return [replace(side, kind=numbers) for side, numbers in zip(sides, found, strict=True)]
 
 
 def judged_kinds(control: StepLengths, test: StepLengths) -> Ints:

@@ -57,6 +57,19 @@ def test_a_change_of_one_kind_counts_by_its_share() -> None:
     assert [kind.difference_ns > kind.noise_ns for kind in found.kinds] == [False, True]
 
 
+def test_steps_after_another_kind_do_not_widen_the_noise_of_their_own() -> None:
+    """Each fourth step updates the weights; the GPU does that of the update after the step, which shortens the next."""
+    rng = np.random.default_rng(3)
+    kinds = [0, 0, 1, 0] * 4
+    usual = np.array([74, 74, 90, 63] * 4)
+    control, test = (steps((usual * rng.normal(factor, 0.01, 16)).tolist(), kinds) for factor in (1.0, 1.04))
+    found = change_of_steps(control, test)
+    assert found.is_usual
+    assert max(found.noise_ns, found.summed_noise_ns) < 0.03 * found.control_ns
+    assert [kind.counts for kind in found.kinds] == [(12, 12), (4, 4)]
+    assert not change_of_steps(control, replace(test, ns=test.ns / 1.04)).is_usual
+
+
 def test_the_same_batches_are_compared_pair_by_pair() -> None:
     """Lengths follow the batches by up to 50%; each of them takes 1 ms longer."""
     rng = np.random.default_rng(3)

@@ -146,5 +146,10 @@ def divided(draw: Draw, counts: tuple[int, int], kinds: Ints, runs: int) -> floa
 @pytest.mark.parametrize("counts", [(5, 5), (6, 6), deep((5, 8)), (12, 12), deep((11, 20))])
 @pytest.mark.parametrize("kinds", [np.array([0]), deep(np.array([0, 1]))], ids=["one kind", "two kinds"])
 def test_equal_programs_are_hardly_ever_divided(draw: Draw, counts: tuple[int, int], kinds: Ints) -> None:
-    """With normal noise in 0.1% of pairs; steps that resemble those before show less of their noise."""
-    assert divided(draw, counts, kinds, 400) <= (0.005 if draw is normal else 0.02 if draw is resembling else 0.01)
+    """With normal noise in 0.1% of pairs; steps that resemble those before show less of their noise.
+
+    With hiccups it is 0.5% of pairs of 5 and 8 steps of two kinds (4,800 drawn ones): of 400 more than 1% would be by
+    chance, in one of twenty cases.
+    """
+    runs = 1_000 if draw is with_hiccups else 400
+    assert divided(draw, counts, kinds, runs) <= (0.005 if draw is normal else 0.02 if draw is resembling else 0.01)
