@@ -64,6 +64,9 @@ TOLD = {
 GO_TOGETHER = {("report", "--overlay"): ("--output",)}
 """Outputs without which another one is refused."""
 
+ALONE = {("gate", "--update")}
+"""Outputs that are written instead of the others."""
+
 SUFFIX = {"--plot": ".html", "--dot": ".dot", "--csv": ".csv", "--nodes": ".csv", "--parquet": "", "report": ".html"}
 SUFFIX |= {"--markdown": ".md", "timeline": ".html", "render": ".dot"}
 DEMO = ("demo_overlay.json", "demo_path.svg" if which("dot") else "demo_path.dot", "demo_timeline.html")
@@ -135,8 +138,10 @@ def _writing(words: tuple[str, ...], actions: Sequence[argparse.Action]) -> Iter
     outputs = tuple(_output(words[-1], action) for action in writing)
     needed = tuple(output for output, action in zip(outputs, writing, strict=True) if action.required)
     told = tuple(TOLD.get(words[-1], ()))
-    if outputs:
-        yield WritingCommand(words, inputs, told, outputs, needed)
+    alone = [output for output in outputs if (words[-1], output.flag) in ALONE]
+    for together in (tuple(output for output in outputs if output not in alone), *((output,) for output in alone)):
+        if together:
+            yield WritingCommand(words, inputs, told, together, needed)
 
 
 def _is_written(action: argparse.Action) -> bool:

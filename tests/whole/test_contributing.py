@@ -27,7 +27,7 @@ MOST_BYTES = 6 * 1024
 MOST_STEPS = {"Add an analysis": 3, "Add an edge kind": 9, "Add an export or a command": 5, "Add a trace dialect": 7}
 TOOLS = Path(sys.executable).parent
 NOT_COPIED = shutil.ignore_patterns(
-    "__pycache__", ".git", ".venv", "*_cache", ".hypothesis", "*.egg-info", "build", "dist"
+    "__pycache__", ".git", ".venv", ".*_cache", ".hypothesis", "*.egg-info", "build", "dist"
 )
 every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 

@@ -87,7 +87,10 @@ def test_no_input_is_overwritten(capsys: pytest.CaptureFixture[str], here: Path,
     for at, output in enumerate(output for output in command.outputs if not output.is_folder):
         # Each output meets names of another kind.
         for name in named[at % 2 :: 2]:
-            refused(capsys, here, with_target(command, output, name), "is an input, and inputs are never overwritten")
+            # A gate fails with status 1 for a regression alone.
+            status = 3 if command.name == "gate" else 1
+            said = "is an input, and inputs are never overwritten"
+            refused(capsys, here, with_target(command, output, name), said, status)
 
 
 @by_name
@@ -100,13 +103,10 @@ def test_no_folder_with_an_input_is_written_anew(
     for output in command.outputs:
         for path in files_read(command) if output.is_folder else ():
             for folder in (path.parent, path.parent / "..", here, "up", f"up/here/{path.parent}"):
-                arguments = [*with_target(command, output, str(folder)), *forced]
-                refused(
-                    capsys,
-                    here,
-                    arguments,
-                    "an input, and inputs are never overwritten" if "/.." not in str(folder) else "",
-                )
+                # A folder that is above this one, or this one, cannot be replaced at all.
+                is_plain = ".." not in Path(folder).parts and str(folder) != "."
+                said = "an input, and inputs are never overwritten" if is_plain else ""
+                refused(capsys, here, [*with_target(command, output, str(folder)), *forced], said)
 
 
 def actions(command: WritingCommand) -> list[argparse.Action]:
@@ -209,7 +209,9 @@ def test_each_command_writes_what_it_can_write_and_nothing_else(
 ) -> None:
     before = folder_contents(here)
     status, _, err = run_command(capsys, *command.arguments(command.outputs))
-    assert status == 0, err
+    # Of runs of two steps a gate writes why it cannot compare them.
+    can_compare = command.name != "gate" or "--update" in (output.flag for output in command.outputs)
+    assert status == (0 if can_compare else 3), err
     after = folder_contents(here)
     assert {name: after[name] for name in before} == before
     new = {Path(name).relative_to(here).parts[0] for name in after.keys() - before.keys()} - {"place"}
