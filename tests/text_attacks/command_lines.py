@@ -70,13 +70,14 @@ class Asked:
     def faults(self) -> list[str]:
         """Say what is wrong whatever was asked."""
         found = [f"{name} has {stray!r}" for name in ("out", "err") if (stray := stray_characters(getattr(self, name)))]
-        if self.status not in (0, 1, 2):
+        is_no_comparison = self.status == 3 and self.words[0] in ("gate", "diff")
+        if self.status not in (0, 1, 2) and not is_no_comparison:
             found.append(f"exit status {self.status}")
         found += [f"{word} on stderr" for word in ("Traceback", "Warning", "this is a defect") if word in self.err]
         errors = [line for line in self.err.splitlines() if line.startswith("hta-graph")]
         if self.status == 2 and len(errors) != 1:
             found.append(f"{len(errors)} lines of error")
-        if self.status == 1 and not errors:
+        if self.status in (1, 3) and not errors:
             found.append("no line of error")
         return found
 
