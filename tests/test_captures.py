@@ -272,6 +272,7 @@ def test_shapes_of_replayed_products_are_known(tmp_path: Path, capsys: pytest.Ca
     assert one["achieved_tflops"] == pytest.approx(2 * 32 * 4096 * 4096 / 15e-6 / 1e12)
 
 
+@pytest.mark.slow
 def test_diff_compares_replayed_kernels_by_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_pair(tmp_path / "one")
     slow = [

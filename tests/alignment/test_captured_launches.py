@@ -35,7 +35,7 @@ def test_planted_errors_on_one_stream(kind: str, what: str) -> None:
     assert np.mean([wrong for _, wrong in found]) <= 0.005
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["", "capture_1", "capture", "replay", "both"])
 def test_planted_errors_on_two_streams(what: str) -> None:
     kernels = program("experts", layers=24)

@@ -53,6 +53,7 @@ def check_order(graph: DependencyGraph) -> Nodes:
     return found
 
 
+@pytest.mark.slow
 @for_all(programs(), dialects(), CLOCK_ERRORS, examples=800)
 def test_no_node_of_a_simulated_program_waits_for_itself(program: Program, dialect: Dialect, ahead: int) -> None:
     written = write(simulate(program), replace(dialect, clock_error_ns=ahead))

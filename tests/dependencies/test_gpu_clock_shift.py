@@ -123,6 +123,7 @@ def test_outliers_move_the_offset_by_little(seed: int) -> None:
     assert before.is_two_sided
 
 
+@pytest.mark.slow
 def test_devices_of_one_process_have_clocks_of_their_own() -> None:
     other = write(simulate(long_program(4, "pytorch", 300)), NO_ROWS)
     both = training().together_with(RawTrace.of_bytes(to_bytes(other.document)), device=1)

@@ -218,6 +218,7 @@ def test_columns_follow_from_the_graph_by_brute_force(seed: int) -> None:
         assert after.empty or events.loc[target].start_ns == after.start_ns.min()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("programs", [8, deep(24)])
 def test_binding_is_what_finished_last(programs: int) -> None:
     decided = 0

@@ -268,6 +268,7 @@ def test_chance_grows_with_the_ranks_that_may_lead() -> None:
     assert np.allclose(found, [2 / 2**5, 4 / 4**5, 8 / 8**5])
 
 
+@pytest.mark.slow
 def test_of_many_ranks_one_that_is_not_looked_at_may_cause_most(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

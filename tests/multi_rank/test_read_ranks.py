@@ -155,6 +155,7 @@ def test_a_rank_by_name_or_order_reaches_the_graph(tmp_path: Path) -> None:
     assert lines[0].endswith(f"ranks assigned by order: {tmp_path / 'a.json'} as rank 0, b.json as rank 1")
 
 
+@pytest.mark.slow
 def test_some_ranks_are_read_alone(tmp_path: Path) -> None:
     job_folder(tmp_path, 0, 1, 2)
     (tmp_path / "trace_8.json.gz").write_bytes(b"broken")

@@ -75,6 +75,7 @@ def test_all_commands_give_one_verdict(name: str, tmp_path: Path, capsys: pytest
     assert said[0] == said[1] == said[2]
 
 
+@pytest.mark.slow
 def test_details_of_another_step_than_the_delayed_one_say_so(capsys: pytest.CaptureFixture[str]) -> None:
     """The step of median length is shown: a fault that happens once is in another one."""
     out = run_command(capsys, "critical-path", RECORDED / "pairs_once")[1]

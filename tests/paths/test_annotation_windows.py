@@ -141,6 +141,7 @@ def test_what_the_other_thread_does_can_be_gained(tmp_path: Path) -> None:
     assert (free.window.end_ns - free.window.start_ns, free.predicted_ns) == (85 * US, (15 + 2 + 10 + 5) * US)
 
 
+@pytest.mark.slow
 def test_every_command_takes_the_same_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = backward_pass()
     trace.launch("late", (70, 75), (130, 170), 2, tid=2)

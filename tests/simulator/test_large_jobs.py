@@ -110,6 +110,7 @@ def test_all_collectives_are_matched_and_waits_are_exact(name: str, tmp_path: Pa
     assert [waits[rank] for rank in range(job.shape.ranks)] == truth["waits_ns"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["3d", *map(deep, ["on the host", "fsdp", "many ranks", "many stages"])])
 def test_the_injected_straggler_is_the_first_cause(name: str, tmp_path: Path) -> None:
     job = job_of(name)

@@ -124,7 +124,7 @@ def test_a_latency_that_begins_where_the_work_before_ends_is_priced_as_an_iterat
     assert earlier_iterations(graph, latency) is None, "which was asked for as a latency"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["pytorch", "experts", "arbitrary"])
 def test_lengths_paths_and_curves_agree_for_all_changes(family: str) -> None:
     together = 0

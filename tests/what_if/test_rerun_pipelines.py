@@ -71,6 +71,7 @@ def rerun(folder: Path, schedule: str, seed: int, *, one_is_missing: bool = Fals
     return Rerun(found.measured_ns, found.predicted_ns, usual.end_ns - usual.start_ns, trusted.reason)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["waits at the end", deep("silent"), deep("waits at once"), deep("buffered")])
 def test_a_stage_like_the_others_takes_what_it_takes_without_its_fault(tmp_path: Path, schedule: str) -> None:
     found = [rerun(tmp_path, schedule, seed) for seed in range(cases(20))]

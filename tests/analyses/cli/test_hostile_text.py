@@ -136,6 +136,7 @@ def test_an_error_is_one_printable_line() -> None:
     assert str(UsageError("a\n\x1b[31mb", "c\u202ed")) == "a \ufffd[31mb; c\ufffdd"
 
 
+@pytest.mark.slow
 @pytest.mark.sources
 def test_texts_leave_in_few_places() -> None:
     """Only these write to a stream: what they write is printable, or is a document for other programs."""

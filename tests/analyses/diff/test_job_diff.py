@@ -58,7 +58,7 @@ def answer_of(found: JobComparison) -> Answer:
     return job_diff.answer_of_jobs(found, run_diff.between_runs(*graphs))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("control", "test"), [("control", "gpu"), deep("control", "host"), deep("control_3d", "gpu_3d")]
 )

@@ -253,6 +253,7 @@ def test_a_kernel_that_is_a_tenth_slower_is_found(program: list[hg.DependencyGra
     assert f"Largest change on the critical path: {KERNEL}, +0.0" in opening(found)
 
 
+@pytest.mark.slow
 def test_what_changed_within_the_noise_of_the_whole_is_said(tmp_path: Path) -> None:
     sides = [noisy_run(tmp_path, 7 + at, steps=4, slower={KERNEL: 1 + at / 7}) for at in range(2)]
     found = between_runs(*sides)

@@ -176,6 +176,7 @@ def test_what_a_trace_does_not_show_has_one_shape(tmp_path: Path) -> None:
         assert found["what_to_record"]
 
 
+@pytest.mark.slow
 def test_the_least_recently_used_trace_is_dropped(tmp_path: Path) -> None:
     root = sample_folder(tmp_path)
     asked = question(root, {})

@@ -146,6 +146,7 @@ def test_others_are_all_instances_of_the_rest_and_allowed_names_stay(tmp_path: P
         )
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_own_times_sum_to_all_in_every_step_of_every_trace(real_traces: list[Path]) -> None:
     for path in real_traces:

@@ -195,7 +195,7 @@ def test_waiting_of_nobody_is_an_empty_map() -> None:
     assert waiting_over_time([]).empty
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(("hosts", "tables"), [(0, 3), (4, 4), (12, 4)])
 def test_a_report_lists_the_ranks_and_hosts_with_most_of_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: int, tables: int

@@ -322,6 +322,7 @@ def test_a_class_is_named_where_it_gains_far_more_than_each_thing(
     assert "largest single item: operator op" in first
 
 
+@pytest.mark.slow
 def test_the_answer_states_assumptions_and_what_is_frozen(capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(capsys, SAMPLE, "--scenario", "data_loading_free")
     assert f"Change: {SCENARIOS['data_loading_free'].says}. Assumption: " in "\n".join(lines)

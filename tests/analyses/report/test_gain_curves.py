@@ -55,6 +55,7 @@ def graph(tmp_path: Path) -> hg.DependencyGraph:
     return built.graph(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_conclusion_names_what_a_person_can_change(sample_gains: Gains, job_gains: Gains) -> None:
     assert sample_gains.conclusion == (
         "Largest saving: aten::mm at 2x speed saves 220.0 µs (19%); removing it saves 440.0 µs (38%)."

@@ -411,6 +411,7 @@ def test_names_stand_first() -> None:
     assert [cell.style for cell in table.rows[0].cells] == ["text long", "", ""]
 
 
+@pytest.mark.slow
 def test_a_page_holds_all_rows_that_fit() -> None:
     frame = pd.DataFrame({"name": [f"row {number}" for number in range(900)]})
     text = page(page_summary(), [Section("s", "m", [SectionTable("t", frame)])]).decode()
@@ -471,6 +472,7 @@ def test_the_page_is_led_by_advice_where_the_verdict_is(tmp_path: Path) -> None:
     assert once.figures[1] == KeyFigure("97%", "of the critical path is one-time start-up")
 
 
+@pytest.mark.slow
 def test_a_file_of_several_ranks_is_named_and_not_its_folder(tmp_path: Path) -> None:
     documents = [read_document(path) for path in small_job(tmp_path)]
     (tmp_path / "one").mkdir()

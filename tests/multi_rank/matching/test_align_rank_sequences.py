@@ -173,6 +173,7 @@ def _recorded(what: Ints, met: Ints, kept: Bools, ahead: int, drawn: np.random.G
     ).take(kept)
 
 
+@pytest.mark.slow
 @for_all(st.integers(0, 1 << 32), examples=400)
 def test_lists_that_are_found_alike_at_once_are_so_one_by_one(seed: int) -> None:
     random = np.random.default_rng(seed)

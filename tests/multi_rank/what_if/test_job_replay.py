@@ -121,7 +121,7 @@ def test_of_many_equally_long_paths_the_same_one_is_told(tmp_path: Path) -> None
         )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "backend", "damage"), SUMMARY_KINDS)
 def test_a_job_of_skeletons_predicts_the_same(tmp_path: Path, scenario: str, backend: str, damage: str) -> None:
     assert_same(recorded_ranks(tmp_path, scenario, backend, damage, 1), most_windows=1)

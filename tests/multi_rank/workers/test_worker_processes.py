@@ -104,6 +104,7 @@ def test_a_defect_is_an_error_of_its_task() -> None:
 # -- engines ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_processes_answer_as_this_process_does(tmp_path: Path) -> None:
     tasks = some_tasks(tmp_path)
     here = answered_here(tasks)

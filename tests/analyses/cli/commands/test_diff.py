@@ -80,6 +80,7 @@ def test_steps_that_alternate_are_compared_kind_by_kind(capsys: pytest.CaptureFi
     assert {pair["diff_ns"] for pair in found["pairs"]} == {8_000_000}
 
 
+@pytest.mark.slow
 def test_a_run_and_itself_are_one_sentence(capsys: pytest.CaptureFixture[str], control: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.json"
     copy.write_bytes(control.read_bytes())
