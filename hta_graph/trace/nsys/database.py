@@ -66,13 +66,20 @@ class Database:
         with self._told_errors():
             name = f"file:{quote(str(Path(path).absolute()))}?mode=ro&immutable=1"
             self._connection = sqlite3.connect(name, uri=True)
-            self._connection.text_factory = _text
-            self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_TEXT)
-            self._connection.execute("PRAGMA trusted_schema = OFF")
-            if salvage:  # a file shorter than its header says is opened only so; nothing can be written anyway
-                self._connection.execute("PRAGMA writable_schema = ON")
-            self._columns = self._stored_columns()
-            self._connection.set_authorizer(_allow_reading)
+            try:
+                self._open(salvage=salvage)
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _open(self, *, salvage: bool) -> None:
+        self._connection.text_factory = _text
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_TEXT)
+        self._connection.execute("PRAGMA trusted_schema = OFF")
+        if salvage:  # a file shorter than its header says is opened only so; nothing can be written anyway
+            self._connection.execute("PRAGMA writable_schema = ON")
+        self._columns = self._stored_columns()
+        self._connection.set_authorizer(_allow_reading)
 
     def __enter__(self) -> Database:
         return self
