@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -30,7 +29,6 @@ from analyses.messages import gate as messages
 from hta_graph.errors import CannotCompareError
 from hta_graph.model import Floats, Ints
 
-Metric = Literal["iteration", "critical-path", "exposed-communication", "gpu-busy", "gpu-idle", "memory"]
 METRIC_NAMES: tuple[str, ...] = ("iteration", "critical-path", *METRICS, "memory")
 MEDIAN_OF_NORMAL = 1.2533
 """By how much the median of normal noise varies more than its mean."""

@@ -433,11 +433,6 @@ def line_label(kind: str, half: str, removed: str) -> str:
     return f"{kind}: 2x speed −{half}, removed −{removed}"
 
 
-def savings_of_iteration(length_ns: int) -> str:
-    """Say what savings are of, where the page is about a latency."""
-    return f"Savings are of the iteration ({brief_duration(length_ns)})."
-
-
 def saves_the_same(others: str) -> str:
     """Name what saves the same as a curve's item."""
     return f"; {others} would save the same"

@@ -277,19 +277,11 @@ def missing_graph_nodes(time_ns: int, with_hole: int, replays: int) -> str:
 # -- ranks -------------------------------------------------------------------------------------------------------------
 
 
-def delays_the_others(rank: int, window: str, time: str, meanwhile: str) -> str:
-    """Name the late rank: the headline of a job."""
-    return f"rank {rank} delays the others: in {window}, all wait {time} for it alone while it is {meanwhile}"
-
-
 def meanwhile(name: str | None, what: str) -> str:
     """Say what the late rank does while the others wait."""
     if name and what == SHORT["cpu_gap"]:
         return f"mostly in {outside_operators(name)}"
     return f"mostly in {quoted(name)} ({what})" if name else f"mostly in unrecorded work ({what})"
-
-
-OFF_THE_PATH = "in work that is not on the path"
 
 
 def path_on_rank(share: float, rank: int) -> str:

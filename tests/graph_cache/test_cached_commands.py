@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from hta_graph.graph_cache.cache_folder import CacheFolder
 from hta_graph.graph_cache.cached_graphs import GraphCache
 from hta_graph.graph_cache.entry_file import Entry, entry_pieces, read_entry
 from tests.support.command_line import PROGRAM, one_error, run_command
+from tests.support.damaged_entries import Damage, flipped, swapped, truncated
 from tests.support.deep_tests import cases, deep
 from tests.support.large_jobs import generated_job
 from tests.support.samples import FOUR_RANKS, ONE_RANK, SAMPLES
@@ -225,28 +225,6 @@ def test_what_replay_said_of_another_question_is_not_said(
 
 
 # -- entries that are not what was written ----------------------------------------------------------------------------
-
-Damage = Callable[[list[Path], random.Random], object]
-
-
-def truncated(found: list[Path], rng: random.Random) -> None:
-    path = rng.choice(found)
-    path.write_bytes(path.read_bytes()[: rng.randrange(path.stat().st_size)])
-
-
-def flipped(found: list[Path], rng: random.Random) -> None:
-    path = rng.choice(found)
-    raw = bytearray(path.read_bytes())
-    for _ in range(rng.choice((1, 1, 8))):
-        raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
-    path.write_bytes(raw)
-
-
-def swapped(found: list[Path], rng: random.Random) -> None:
-    one, other = rng.sample(found, 2)
-    first = one.read_bytes()
-    one.write_bytes(other.read_bytes())
-    other.write_bytes(first)
 
 
 def emptied(found: list[Path], rng: random.Random) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from hta_graph.multi_rank.read_engine import RankReading
 from hta_graph.multi_rank.worker_readers import ProcessReader
 from hta_graph.trace.rank_files import RankFile
 from tests.support.command_line import PROGRAM, one_error, run_command
+from tests.support.damaged_entries import Damage, flipped, swapped, truncated
 from tests.support.deep_tests import cases, deep
 from tests.support.large_jobs import Said, generated_job
 
@@ -124,28 +124,6 @@ def test_a_folder_may_have_any_name(
 
 
 # -- entries that are not what was written ----------------------------------------------------------------------------
-
-Damage = Callable[[list[Path], random.Random], object]
-
-
-def truncated(found: list[Path], rng: random.Random) -> None:
-    path = rng.choice(found)
-    path.write_bytes(path.read_bytes()[: rng.randrange(path.stat().st_size)])
-
-
-def flipped(found: list[Path], rng: random.Random) -> None:
-    path = rng.choice(found)
-    raw = bytearray(path.read_bytes())
-    for _ in range(rng.choice((1, 1, 8))):
-        raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
-    path.write_bytes(raw)
-
-
-def swapped(found: list[Path], rng: random.Random) -> None:
-    one, other = rng.sample(found, 2)
-    first = one.read_bytes()
-    one.write_bytes(other.read_bytes())
-    other.write_bytes(first)
 
 
 def folder_in_place(found: list[Path], rng: random.Random) -> None:
