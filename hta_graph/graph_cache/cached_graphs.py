@@ -17,7 +17,7 @@ import numpy as np
 
 from hta_graph.arrays import Columns, column_types
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.graph_record import graph_of_record, graph_record
+from hta_graph.graph.graph_record import AttachedTables, Column, graph_of_record, graph_record
 from hta_graph.graph.timeline import Nesting
 from hta_graph.graph_cache.cache_folder import CacheFolder
 from hta_graph.graph_cache.entry_file import Entry
@@ -162,9 +162,8 @@ class GraphCache:
     def _graph_of(
         self, entry: Entry, path: Location, rank: int | None, step_patterns: Sequence[str], *, salvage: bool
     ) -> DependencyGraph | None:
-        values = {"path": name_with_secrets(path), "rank": rank, "step_patterns": list(step_patterns)}
         try:
-            return decode_cached_graph(entry, values)
+            return decode_cached_graph(entry, question_values(path, rank, step_patterns))
         except NOT_WHAT_WAS_WRITTEN:
             self.discard(path, "graph", salvage)
             return None
@@ -212,30 +211,45 @@ def sources_version(package: Path) -> list[str]:
 
 def encode_cached_graph(graph: DependencyGraph) -> Entry:
     """Return the entry of a graph, and of the order and the nesting of its points."""
-    record, columns = graph_record(graph, {})
-    # What is kept names neither file nor rank: the same trace may lie elsewhere tomorrow.
-    for key in OF_THE_QUESTION:
-        del record["trace"]["values"][key]
+    record, columns = content_record(graph, {})
     timeline, calls = graph.timeline, graph.timeline.calls
     columns += [timeline.order, calls.points, calls.owner, calls.parent, calls.first]
     return Entry({"graph": record, "violations": calls.violations}, tuple(columns))
 
 
-OF_THE_QUESTION = ("path", "rank", "step_patterns")
-"""What of a trace is not the file's own."""
+def content_record(graph: DependencyGraph, attached: AttachedTables) -> tuple[dict[str, Any], list[Column]]:
+    """Return what a graph is as JSON, and its columns, without what :func:`question_values` adds again.
+
+    What is kept names neither file nor rank: the same trace may lie elsewhere tomorrow.
+    """
+    record, columns = graph_record(graph, attached)
+    for key in question_values(graph.path, graph.rank, ()):
+        del record["trace"]["values"][key]
+    return record, columns
+
+
+def question_values(path: Location, rank: int | None, step_patterns: Sequence[str]) -> dict[str, Any]:
+    """Return what of a trace is not the file's own."""
+    return {"path": name_with_secrets(path), "rank": rank, "step_patterns": list(step_patterns)}
+
+
+def graph_of_content(
+    record: dict[str, Any], columns: Iterator[Column], values: Mapping[str, Any], attached: AttachedTables
+) -> DependencyGraph:
+    """Undo :func:`content_record`: put a graph together that is not checked yet."""
+    record["trace"]["values"].update(values)
+    return graph_of_record(record, lambda *_: next(columns), attached)
 
 
 def decode_cached_graph(entry: Entry, values: Mapping[str, Any]) -> DependencyGraph:
-    """Return the graph of an entry, with the values of ``OF_THE_QUESTION``.
+    """Return the graph of an entry, with :func:`question_values`.
 
     Raises:
         ValueError: its numbers refer to what is not there.
         KeyError, TypeError, StopIteration: it is another record.
     """
     columns = iter(entry.columns)
-    record = entry.record["graph"]
-    record["trace"]["values"].update(values)
-    graph = graph_of_record(record, lambda *_: next(columns), {})
+    graph = graph_of_content(entry.record["graph"], columns, values, {})
     timeline = graph.timeline
     order, points, owner, parent, first = columns
     timeline.set_known(order, Nesting(points, owner, parent, first, entry.record["violations"], timeline.times))

@@ -7,20 +7,22 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.graph_record import describe_table, graph_of_record, graph_record, read_table
+from hta_graph.graph.graph_record import describe_table, read_table
 from hta_graph.graph_cache.cached_graphs import (
     IN_HEADER,
     NOT_WHAT_WAS_WRITTEN,
-    OF_THE_QUESTION,
     GraphCache,
     IndexRange,
     check_indices,
+    content_record,
     graph_indices,
+    graph_of_content,
     graph_tables,
+    question_values,
 )
 from hta_graph.graph_cache.entry_file import Column, Entry
 from hta_graph.multi_rank.rank_request import RankRequest
-from hta_graph.storage.location import Location, name_with_secrets
+from hta_graph.storage.location import Location
 from hta_graph.trace.rank_files import RankFile
 
 if TYPE_CHECKING:
@@ -82,9 +84,7 @@ def keep_rank(cache: GraphCache, file: RankFile, asked: RankRequest, graph: Depe
     if asked.summary:
         from hta_graph.multi_rank.wire_format import ATTACHED_TABLES  # late: whole graphs have none of these tables
 
-        record, columns = graph_record(graph, ATTACHED_TABLES)
-        for key in OF_THE_QUESTION:
-            del record["trace"]["values"][key]
+        record, columns = content_record(graph, ATTACHED_TABLES)
         cache.keep(file.path, "summary", _summary_question(file, asked), Entry({"graph": record}, tuple(columns)))
         return
     cache.keep_graph(graph, {}, salvage=asked.salvage)
@@ -147,10 +147,8 @@ def _cached_summary(cache: GraphCache, file: RankFile, asked: RankRequest) -> De
 
     columns = iter(entry.columns)
     try:
-        record = entry.record["graph"]
-        values = {"path": name_with_secrets(file.path), "rank": file.rank, "step_patterns": list(asked.step_patterns)}
-        record["trace"]["values"].update(values)
-        graph = graph_of_record(record, lambda *_: next(columns), ATTACHED_TABLES)
+        values = question_values(file.path, file.rank, asked.step_patterns)
+        graph = graph_of_content(entry.record["graph"], columns, values, ATTACHED_TABLES)
         check_indices(graph_tables(graph), (*graph_indices(graph), *_summary_indices(graph)))
     except NOT_WHAT_WAS_WRITTEN:
         cache.discard(file.path, "summary", question)
