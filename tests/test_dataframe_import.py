@@ -148,6 +148,7 @@ def test_nothing_is_added_of_a_kind_that_is_given_or_that_nobody_wants() -> None
     assert len(hg.from_dataframes(PLAIN, LAUNCHES, add_order=False).edges) == 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("source", "target", "kind"),
     [(0, 1, "thread_order"), (0, 2, "launch"), (2, 4, "thread_handoff"), (2, 3, "event_wait"), (2, 0, "stream_sync")],

@@ -131,6 +131,7 @@ def test_every_column_is_explained(name: str, table: Table) -> None:
     assert {column for column in table.columns if column != MORE} - documented_words(table) == set(), name
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "table"), all_tables(), ids=[name for name, _ in all_tables()])
 def test_every_column_has_a_meaning(name: str, table: Table) -> None:
     assert [column for column in table.columns if column != MORE and not table.meaning(column)["description"]] == []
@@ -152,6 +153,7 @@ TABLES = {item.name: item.tables for item in ANALYSES} | {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_an_answer_says_what_comes_back_and_what_each_argument_is(name: str) -> None:
     answer = QUESTIONS[name]

@@ -60,6 +60,7 @@ def test_bytes_are_those_of_the_wire_format() -> None:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 16_384, 300_000])
 def test_messages_of_any_length_come_back(tmp_path: Path, size: int) -> None:
     nodes = [Node(id=at, name="x" * size) for at in range(3)]

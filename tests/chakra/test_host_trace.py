@@ -30,6 +30,7 @@ def read(host: HostBuilder, tmp_path: Path) -> HostTrace:
     return read_host_trace(host.write(tmp_path / "host.json"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("schema", LAYOUTS)
 def test_every_known_version_gives_the_same_columns(schema: str, tmp_path: Path) -> None:
     host = read(sample(schema), tmp_path)
@@ -112,6 +113,7 @@ def test_bare_infinities_and_control_characters_of_early_writers(tmp_path: Path)
     assert found.inputs(row).types == ["Double", "a\tb"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("value", [None, {}, [1], "x", 2**70, 1.5, True])
 def test_attributes_of_another_type_say_nothing(value: Any, tmp_path: Path) -> None:
     document = sample().document()
@@ -167,6 +169,7 @@ def _broken_documents() -> dict[str, tuple[Any, str]]:
     }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", _broken_documents())
 def test_one_line_about_what_is_no_host_trace(case: str, tmp_path: Path) -> None:
     document, message = _broken_documents()[case]

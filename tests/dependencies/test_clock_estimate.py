@@ -36,6 +36,7 @@ def ahead_at(clock: GpuClock, times: Ints) -> Ints:
     return clock.ahead(times, clock.piece_of(times))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_clocks_that_agree_are_left_alone(seed: int) -> None:
     clock = estimate_clock(0, bounds(seed))
@@ -121,6 +122,7 @@ def test_without_bounds_nothing_is_known() -> None:
     assert (clock.how, clock.pieces[0].offset_ns, clock.is_host_time) == ("unknown", None, True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("depth", [1_000, 1_016, 1_024])
 @pytest.mark.parametrize("ahead_ns", [0, -80_000, 300_000])
 def test_a_full_queue_shows_its_depth_whatever_the_clocks(depth: int, ahead_ns: int) -> None:

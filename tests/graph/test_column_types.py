@@ -22,6 +22,7 @@ class EveryType(Columns):
     ints: Ints
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["Bools", "Codes", "Floats", "Ids", "Ints"])
 def test_a_column_has_the_type_that_its_annotation_names(name: str) -> None:
     # Each NumPy shows the alias in its own way, with the name of the scalar in it.

@@ -50,6 +50,7 @@ def test_a_line_says_what_it_is(graph: hg.DependencyGraph) -> None:
     assert repr(hg.render(path)).startswith("<Picture: ")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("window", "said"),
     [

@@ -14,6 +14,7 @@ def medians_one_by_one(values: Floats | Ints) -> Floats:
     return np.stack([np.median(np.delete(values, at, axis=1), axis=1) for at in columns], axis=1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ranks", [2, 3, 4, 5, 32, 33])
 def test_the_median_of_the_others_is_that_of_all_but_one(ranks: int) -> None:
     rng = np.random.default_rng(ranks)

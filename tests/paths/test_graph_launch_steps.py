@@ -58,6 +58,7 @@ class Decoder:
             self.wait(self.ends[-1 - self.ahead])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ahead", [0, 1])
 @pytest.mark.parametrize("seed", range(4))
 def test_each_graph_launch_is_a_step(tmp_path: Path, ahead: int, seed: int) -> None:
@@ -150,6 +151,7 @@ def in_named_steps() -> Decoder:
     return engine
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "made",
     [

@@ -60,6 +60,7 @@ def hole(returned: float) -> TraceBuilder:
     return trace
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("returned", "in_call", "unexplained"),
     [(5, 0, 350), (20, 0, 350), (120, 100, 250), (370, 350, 0), (500, 350, 0)],

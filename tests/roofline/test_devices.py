@@ -20,6 +20,7 @@ def known(name: str) -> Device:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("recorded", "name"),
     [
@@ -48,6 +49,7 @@ def test_a_device_is_known_by_the_name_that_a_trace_records(recorded: str, name:
     assert known(recorded).name == name
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name",
     ["", " ", "unnamed", "NVIDIA", "NVIDIA H100", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA A100", "ARTEMIS", "H1000",
@@ -90,6 +92,7 @@ def test_numbers_of_narrower_types_are_not_smaller(device: Device) -> None:
         assert value <= device.matrix_tflops.get(name, math.inf)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "clock_mhz", "per_clock", "unit", "dtype"),
     [
@@ -117,6 +120,7 @@ def test_peaks_are_what_units_and_clocks_make(
     assert known(name).peak_flops(unit, dtype) == pytest.approx(2 * per_clock * clock_mhz * 1e6, rel=0.006)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kernel", "tflops"),
     [

@@ -11,6 +11,7 @@ from hta_graph.roofline.devices import is_tf32
 XMMA = "sm80_xmma_fprop_implicit_gemm"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -30,6 +31,7 @@ def test_a_kernel_that_rounds_says_so(kernel: str) -> None:
     assert is_tf32(kernel) is True
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -47,6 +49,7 @@ def test_a_kernel_that_does_not_says_so_too(kernel: str) -> None:
     assert is_tf32(kernel) is False
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "kernel",
     [

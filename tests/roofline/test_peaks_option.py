@@ -51,6 +51,7 @@ def test_a_url_and_a_packed_file_are_files(tmp_path: Path) -> None:
     assert resolve_peaks(str(packed)).name == "mine"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("left_out", OWN)
 def test_any_part_may_be_absent(tmp_path: Path, left_out: str) -> None:
     found = resolve_peaks(written(tmp_path, {key: value for key, value in OWN.items() if key != left_out}))
@@ -108,6 +109,7 @@ def test_what_is_no_device_is_refused_in_one_line(tmp_path: Path, content: objec
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("given", ["MI999X", "", ".", "/nowhere/peaks.json", "a\x00b", "x" * 5_000, "gs3://x/y"])
 def test_what_is_neither_a_device_nor_a_file_is_refused(given: str) -> None:
     with pytest.raises(HtaGraphError):

@@ -92,6 +92,7 @@ def test_two_waits_before_one_kernel_are_both_kept() -> None:
     assert bound_by(run, "D") == ("event_wait", "S2")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("direction", "host", "blocking", "holds"),
     [

@@ -41,6 +41,7 @@ def test_an_open_file_is_its_own_place(tmp_path: Path) -> None:
         assert is_written_directly(number)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["t.json", "./t.json", "link", "hard", "folder/../t.json", "way/t.json"])
 def test_an_input_is_known_by_all_its_names(tmp_path: Path, name: str) -> None:
     (tmp_path / "t.json").write_text("{}")
@@ -65,6 +66,7 @@ def test_a_folder_beside_or_below_the_inputs_may_be_written(tmp_path: Path) -> N
     check_new_folder(tmp_path / "new", [tmp_path / "t.json"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["a", "a/b", "link"])
 @pytest.mark.parametrize("given", ["a/b/t.json", "into/t.json", "soft"])
 def test_a_folder_that_holds_an_input_is_not_written_anew(tmp_path: Path, target: str, given: str) -> None:
@@ -109,6 +111,7 @@ def test_what_the_system_says_is_one_line(tmp_path: Path) -> None:
         check_output(tmp_path / ("x" * 300), [])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("one", "other"), [("x", "x"), ("x", "./x"), ("x", "link"), ("there", "hard"), ("-", "-"), ("x", "way/x")]
 )

@@ -67,6 +67,7 @@ def test_access_denied(capsys: pytest.CaptureFixture[str], bucket: Bucket, monke
     assert error_of(capsys, url).startswith("cannot be read: access is denied; set AWS_PROFILE")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("code", "status", "says"),
     [
@@ -134,6 +135,7 @@ def test_statuses_of_a_web_server(capsys: pytest.CaptureFixture[str], web: Web) 
     assert "HTTP 418" in error_of(capsys, f"{web.url}/x.json")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("url", "says"),
     [

@@ -104,6 +104,7 @@ def test_what_is_padded_and_how_large_images_are() -> None:
     assert (padded.padded_requests, image.image_size, image.requests) == (128, "768×1024", 2)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name",
     [

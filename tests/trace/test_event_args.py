@@ -33,6 +33,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_few_rows_are_read_as_among_all(tmp_path: Path, text: str) -> None:
     path = tmp_path / "trace.json"

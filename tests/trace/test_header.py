@@ -83,6 +83,7 @@ def test_what_is_not_plain_is_left_to_a_full_reading(
     assert hg.read_trace(path).rank == rank
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", ["", "x", "7", "[1, 2]", "[[1]]", '{"nodes": []}', '{"traceEvents": 7}', "\ufeff[{}]"])
 def test_what_is_no_trace_is_left_to_a_full_reading(tmp_path: Path, text: str) -> None:
     assert peek_header(write_trace(tmp_path / "t.json", text)) is None

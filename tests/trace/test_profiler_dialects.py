@@ -65,6 +65,7 @@ def kinds(trace: hg.Trace) -> list[str]:
 # -- time -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("header", "printed", "dur", "start", "length"),
     [
@@ -261,6 +262,7 @@ def test_ascend_rows_without_a_category_keep_their_names(tmp_path: Path) -> None
 # -- rows that are no events, and pairs -------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "row",
     [
@@ -391,6 +393,7 @@ def test_external_ids_come_in_two_spellings(tmp_path: Path, values: list[dict[st
     assert graph.events.sort_values("event_index")["external_id"].tolist() == found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("printed", "number"),
     [(5, 5), ("5", 5), (5.0, 5), (2**63 - 1, 2**63 - 1), (None, -1), ("x", -1), (2**64 - 1, -1), (True, -1), (5.5, -1)],

@@ -21,6 +21,7 @@ def steps_of(folder: Path, *numbers: int) -> Path:
     return trace.write(folder / "t.json")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("numbers", "found"),
     [

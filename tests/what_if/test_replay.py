@@ -189,6 +189,7 @@ def test_a_thread_without_a_cause_keeps_its_distance_not_its_time(tmp_path: Path
     assert replayed.predicted_ns == 8_000 * US
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -138,6 +138,7 @@ def test_a_step_goes_where_its_words_say(tmp_path: Path, words: str, after: str)
     assert (tmp_path / "old.py").read_text() == after
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "error"),
     [

@@ -100,6 +100,7 @@ def test_the_cells_of_a_notebook_show_what_is_stored_in_it(
         assert shown_words(run_here(stored)) == shown_words(stored)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_stored_as_text(path: Path) -> None:
     assert path.stat().st_size < STORED_BYTES

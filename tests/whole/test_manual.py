@@ -114,6 +114,7 @@ def test_what_is_said_not_to_be_run_is_not_run(tmp_path: Path, monkeypatch: pyte
     check_page(DOCS / "made_up.md", demo_folder(tmp_path / "demo"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("shown", "same"),
     [(shown, True) for shown in ("a\nb\nc", "a\n…", "…\nc", "…\nb\n…", "a\n…\nc", "a\nb\nc\n…")]

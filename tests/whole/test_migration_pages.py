@@ -22,6 +22,7 @@ OURS_ALONE = {"origin_ns", "read_only", "scopes", "scopes_of", "timeline"}
 SECTIONS = ("What is missing here", "What is only here", "Using both", "Example")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("asked", [TraceAnalysis, TraceDiff, LabeledTrace, MemoryAnalysis, Trace])
 def test_every_public_method_of_htas_classes_is_on_its_page(asked: type) -> None:
     methods = [name for name in dir(asked) if not name.startswith("_") and name not in OURS_ALONE]

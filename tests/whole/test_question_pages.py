@@ -30,6 +30,7 @@ def test_the_index_lists_every_page_under_its_title_with_its_command() -> None:
     assert len(listed) == len(rows)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_names_a_task_shows_a_run_python_and_what_can_go_wrong(page: Path) -> None:
     text, title = page.read_text(encoding="utf-8"), title_of(page)

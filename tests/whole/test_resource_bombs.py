@@ -13,6 +13,7 @@ PATH = Path("folder/rank1.json.gz")
 LINE = "hta-graph: rank1.json.gz: holds more than 96 MiB of text"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("ran", "fault"),
     [

@@ -605,7 +605,7 @@ def test_the_guard_is_silent_on_programs_that_do_not_spin(family: str) -> None:
     assert guard_rates(family, range(8), 300)["others, warned"] == 0
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", OWN_PROGRAMS)
 def test_a_program_that_follows_advice_saves_what_is_promised(rule: str) -> None:
     counts = own_rates(rule, range(4))

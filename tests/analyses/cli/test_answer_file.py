@@ -42,6 +42,7 @@ def test_a_text_without_formats_goes_to_any_file(tmp_path: Path, capsys: pytest.
     assert (tmp_path / "info.json").read_text(encoding="utf-8") == expected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("options", "said", "status"),
     [

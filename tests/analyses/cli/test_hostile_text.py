@@ -59,6 +59,7 @@ def test_every_hidden_character_is_seen_and_every_other_one_stays() -> None:
     assert {unicodedata.category(char) for char in changed} == {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "text", ["内核 naïve", "👩\u200d💻", "می\u200cخواهم", "e\u0301", "\ue0b0", "\U0001fae9", "a\u00a0b"]
 )
@@ -66,6 +67,7 @@ def test_texts_of_all_languages_stay(text: str) -> None:
     assert sanitize(text) == text
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", ["a\u200db", "\u200d", "内\u200d\u200d核", "内\u200c", "\u200d内"])
 def test_joiners_that_join_nothing_are_seen(text: str) -> None:
     assert "\ufffd" in sanitize(text)
@@ -161,6 +163,7 @@ def test_texts_leave_in_few_places() -> None:
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("words", SOME, ids=" ".join)
 def test_an_absurd_number_is_refused_or_answered(words: tuple[str, ...], sound: Material) -> None:
     assert [fault for _, faults in attack_options(sound, ("nan",), [words]) for fault in faults] == []
@@ -176,6 +179,7 @@ def test_numbers_are_looked_for_in_all_commands() -> None:
     assert {"--jobs", "--memory", "--window", "--near", "--top-k", "--launch-gap-us", "--gpu", "--scale"} <= options
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("line", "said"),
     [

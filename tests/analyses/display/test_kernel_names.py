@@ -17,6 +17,7 @@ RMSNORM = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "short"),
     [
@@ -32,6 +33,7 @@ def test_what_a_name_is_shortened_to(name: str, short: str) -> None:
     assert short_name(name) == short
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "read"),
     [

@@ -154,6 +154,7 @@ def test_a_column_of_which_nothing_is_known_takes_no_room() -> None:
     assert found[1].split() == ["stream", "calls"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", ["[bold]x[/bold]", "[/]", "[link=x]", ":smile:", "a\x1b[2Jb\x07", "\u202eabc", "a\nb"])
 def test_texts_of_a_trace_are_printed_as_they_are_but_for_what_moves_the_cursor(text: str) -> None:
     found = text_of(table([["1", text]], left=[1])).splitlines()

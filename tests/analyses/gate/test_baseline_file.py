@@ -52,6 +52,7 @@ def test_a_baseline_is_what_its_traces_are(source: Path, tmp_path: Path) -> None
     assert len(text) < 200_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_baseline_is_one_error_of_status_3(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, damage: str

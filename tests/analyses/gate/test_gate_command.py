@@ -72,6 +72,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, P
     }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("why", ["unreadable", "missing", "ranks", "world_size", "steps", "gpu", "pytorch"])
 def test_what_cannot_be_compared_has_status_3_and_says_why(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, refused: dict[str, tuple[Path, Path, str]], why: str

@@ -87,6 +87,7 @@ def four() -> TraceAnalysis:
 # -- names and arguments ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", SIGNATURES)
 def test_methods_take_the_arguments_of_hta_in_its_order(method: str) -> None:
     ours = list(inspect.signature(getattr(TraceAnalysis, method)).parameters.values())

@@ -38,6 +38,7 @@ def table(count: int) -> Rows:
     return Rows.of([{"name": f"kernel_{at}", "time_ns": 10**9 + at, "rank": 0} for at in range(count)])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("count", [0, 1, 5, 10, 11, 400])
 def test_rows_shown_and_left_out_add_up(count: int) -> None:
     found = json.loads(Draft(["v"], tables={"kernels": table(count)}).text(Page(limit=500)))["tables"]["kernels"]
@@ -65,7 +66,7 @@ def test_a_table_that_does_not_exist_is_refused() -> None:
 LONG = "名" * 3_000 + " 12345678901234567890" * 300
 
 
-@pytest.mark.parametrize("rows", [0, 20, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rows", [0, 8, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (20, 500))])
 def test_whatever_an_answer_holds_it_fits(rows: int) -> None:
     many = Rows.of(
         [{"name": f"{at}{LONG}", "text": LONG, **{f"c{c}": at * 10**15 + c for c in range(40)}} for at in range(rows)]
@@ -141,6 +142,7 @@ def test_a_name_is_whole_or_cut_in_the_middle_and_the_verdict_stands_before_all_
     assert any(name.startswith("Ignore all previous") and name.endswith(" end") and len(name) <= 96 for name in names)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("given", "word"),
     [

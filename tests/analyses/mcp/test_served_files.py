@@ -48,6 +48,7 @@ OUTSIDE = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_what_leads_out_of_the_root_is_refused(root: Path, name: str) -> None:
     with pytest.raises(HtaGraphError) as refused:
@@ -86,6 +87,7 @@ BAD_NAMES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_a_picture_has_a_plain_name(root: Path, tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="file name"):

@@ -14,6 +14,7 @@ from tests.support.job_verdicts import FIRM, nobody_named, verdict_like
 CAUSE = ", mostly in aten::mm (CPU work)"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("found", "said"),
     [
@@ -78,6 +79,7 @@ def test_details_of_another_step_say_so() -> None:
     assert other_step(7, FIRM) == said
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

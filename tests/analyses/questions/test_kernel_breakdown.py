@@ -222,6 +222,7 @@ def test_htas_frames(tmp_path: Path) -> None:
     assert kernels.loc[1, ["sum (us)", "max (us)", "min (us)", "mean (us)"]].tolist() == [30.0, 20.0, 10.0, 15.0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", COMMUNICATION)
 def test_communication_is_recognised(name: str) -> None:
     assert COMMUNICATION_KERNEL.search(name)
@@ -244,6 +245,7 @@ def test_a_kernel_of_any_name_that_a_recorded_collective_launches_communicates(t
     }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", COMPUTATION)
 def test_computation_is_not_taken_for_communication(name: str) -> None:
     assert not COMMUNICATION_KERNEL.search(name)

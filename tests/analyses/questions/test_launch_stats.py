@@ -185,6 +185,7 @@ def test_the_exact_recomputation_is_met(name: str) -> None:
         assert [len(frame), *sums.tolist(), *counts.tolist()] == list(expected.values())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.shared
 @pytest.mark.parametrize("memory", [True, False])
 def test_hta_is_met_for_the_calls_that_it_knows(name: str, memory: bool) -> None:

@@ -156,6 +156,7 @@ def test_ticks_go_from_what_was_measured_to_below_all_curves() -> None:
     assert ticks[-1].length_ns <= 33_000_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("saved", [0.0001, 0.004, 0.3, 0.999, 1.0])
 def test_there_are_always_ticks_for_all_that_is_saved(saved: float) -> None:
     end = round(1e7 * (1 - saved))

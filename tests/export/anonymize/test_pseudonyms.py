@@ -30,6 +30,7 @@ GIVEN = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("kind", "name", "pseudonym"), GIVEN)
 def test_a_pseudonym_keeps_the_words_that_decide_a_type(kind: EventKind, name: str, pseudonym: str) -> None:
     assert Pseudonyms().name(kind, name) == pseudonym

@@ -62,6 +62,7 @@ def test_names_of_public_libraries_are_public(kind: EventKind, name: str) -> Non
     assert is_public(kind, name)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("kind", "name"), OWN)
 def test_names_with_anything_else_in_them_are_somebodys_own(kind: EventKind, name: str) -> None:
     assert not is_public(kind, name)

@@ -308,6 +308,7 @@ COPY = "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#
 SUM = "at::native::func_wrapper_t<float, at::native::sum_functor<float, float>::operator()(int)::{lambda(float)#1}>"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "short"),
     [

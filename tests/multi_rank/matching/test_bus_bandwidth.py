@@ -7,6 +7,7 @@ import pytest
 from hta_graph.multi_rank.matching.bus_bandwidth import bus_factor
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("names", "factor"),
     [

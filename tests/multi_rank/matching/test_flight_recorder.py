@@ -72,6 +72,7 @@ def test_what_is_no_dump_is_refused_with_the_call_that_writes_one(tmp_path: Path
         read_flight_dumps([write(tmp_path / "rank0.json"), write(tmp_path / "other_rank_0.json")])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("protocol", [2, 4, 5])
 @pytest.mark.parametrize("name", ["nccl_trace_rank_3", "comm_lib_trace_rank_3", "fr_trace_3", "nccl_trace_rank_3.json"])
 def test_dumps_under_pytorchs_own_names_are_read(tmp_path: Path, name: str, protocol: int) -> None:
@@ -97,6 +98,7 @@ class Harmful:
         return os.mkdir, (str(self.mark),)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("protocol", range(6))
 def test_nothing_in_a_pickle_is_run(tmp_path: Path, protocol: int) -> None:
     path, mark = tmp_path / "nccl_trace_rank_0", tmp_path / "mark"

@@ -55,6 +55,7 @@ def answered_here(tasks: Sequence[Task]) -> list[object]:
 # -- tasks ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "function",
     [

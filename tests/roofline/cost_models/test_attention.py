@@ -224,6 +224,7 @@ def test_attention_tells_how_many_of_what_there_is() -> None:
 BETWEEN = (*[""] * 4, "int[128]", "int[128]", *[""] * 3, "2048", "2048", *[""] * 9, "0.1", "True", "128", "0", "0")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "call",
     [

@@ -186,6 +186,7 @@ def test_without_recorded_sizes_the_gradient_of_the_input_tells_its_arithmetic_a
     assert (found.flops, found.bytes) == (FLOPS, None)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "call",
     [

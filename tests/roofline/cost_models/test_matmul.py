@@ -181,6 +181,7 @@ def test_the_bytes_of_a_type_that_is_not_known_are_not_known() -> None:
     assert (found.flops, found.bytes) == (480, None)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "call",
     [

@@ -114,6 +114,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "inputs",
     [(), ("",), (GRID,), (GRID, ""), ("float[3, 5]", "float[4, 5]"), (GRID, "Quantized[3, 5]"), ("1", "2")],

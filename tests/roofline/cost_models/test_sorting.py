@@ -32,6 +32,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("inputs", [("7", "-1"), ("2", "2"), ("2", ""), ("-1", "0"), ("", "")])
 def test_what_is_not_there_is_not_taken(inputs: tuple[str, str]) -> None:
     with pytest.raises(NotRecordedError):

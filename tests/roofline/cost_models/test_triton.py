@@ -65,6 +65,7 @@ CASES = [
 WHOLE = ("float[64, 64]", "float[64, 64]")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "inputs"),
     [

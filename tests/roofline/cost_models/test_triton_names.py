@@ -7,6 +7,7 @@ import pytest
 from hta_graph.roofline.cost_models.triton import fused_name, fused_operators
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kernel", "operators"),
     [
@@ -52,6 +53,7 @@ def test_the_operators_of_a_name(kernel: str, operators: tuple[str, ...]) -> Non
     assert fused_operators(kernel) == operators
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kernel", "kind", "is_whole"),
     [

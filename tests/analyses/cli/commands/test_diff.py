@@ -227,6 +227,7 @@ def test_what_cannot_be_compared_does_not_pass(
     assert "another model: only 0% of the operators' time is common" in err or "only the before run has" in err
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("share", ["5", "-5%", "five", "5%%", "", "nan", "1.0"])
 def test_a_share_that_is_none_is_wrong_usage(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, control: Path, share: str

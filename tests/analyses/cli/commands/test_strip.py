@@ -107,6 +107,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("words", "says", "status"), REFUSED)
 def test_what_cannot_be_is_refused_before_anything_is_written(
     words: list[str], says: str, status: int, job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
