@@ -26,6 +26,8 @@ MOST_CARDS = 3
 ADVICE = {rule.name for rule in ADVICE_RULES}
 CALLS_OTHERS = ("operator", "module", "frame")
 """Kinds of opportunities that include what they call."""
+WHOLE_SHARE = 0.95
+"""What calls nearly all that the path passes is the window itself: that it could be faster names nothing to change."""
 NOTES = ("ranks_matched", "clocks_unsure", "clock_fault")
 """Rules whose findings are notes."""
 LONGEST_ACTION = 90
@@ -202,8 +204,13 @@ def _cards(facts: PathFacts, found: Sequence[PathFinding], opportunities: Sequen
     advice = [_card(facts, finding) for finding in found if _is_advice(finding)]
     first = advice[: facts.is_largely_unexplained and bool(advice) and not advice[0].saved_ns]
     chosen = [*first, *sorted(advice[len(first) :], key=lambda card: -card.saved_ns)]
-    chosen = [*chosen, *(_opportunity_card(facts, one) for one in opportunities)][:MOST_CARDS]
+    parts = [one for one in opportunities if not _is_whole(facts, one)]
+    chosen = [*chosen, *(_opportunity_card(facts, one) for one in parts or opportunities)][:MOST_CARDS]
     return [*first, *sorted(chosen[len(first) :], key=lambda card: -card.saved_ns)]
+
+
+def _is_whole(facts: PathFacts, one: Opportunity) -> bool:
+    return one.kind in CALLS_OTHERS and one.on_path_ns >= WHOLE_SHARE * facts.priced.length_ns
 
 
 def _is_advice(finding: PathFinding) -> bool:

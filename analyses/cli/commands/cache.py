@@ -53,6 +53,7 @@ def _cache_lines(folder: Path, entries: list[EntryFile], most_bytes: int) -> lis
     """List the traces, the one first that was used last."""
     from datetime import datetime
 
+    from analyses.display.sentence_format import counted
     from analyses.display.text_layout import table
 
     traces: dict[str, list[tuple[EntryFile, str]]] = {}
@@ -61,7 +62,7 @@ def _cache_lines(folder: Path, entries: list[EntryFile], most_bytes: int) -> lis
         content = str(record.get("content", entry.path.name))
         traces.setdefault(content, []).append((entry, str(record.get("file", "(damaged)"))))
     size = sum(entry.size for entry in entries)
-    first = f"{folder}: {len(traces):,} traces, {size / 1e6:,.1f} MB of at most {most_bytes / 1e9:,.1f} GB"
+    first = f"{folder}: {counted(len(traces), 'trace')}, {size / 1e6:,.1f} MB of at most {most_bytes / 1e9:,.1f} GB"
     rows = [
         [
             found[0][1],

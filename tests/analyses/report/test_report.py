@@ -88,6 +88,17 @@ def test_an_assumption_reads_as_one_and_follows_advice(tmp_path: Path) -> None:
     assert "Unexplained: 0 ms." in summary.notes
 
 
+def test_what_calls_the_whole_window_is_no_next_action(tmp_path: Path) -> None:
+    built = TraceBuilder()
+    built.launch("gemm", (0, 2), (3, 1000), 1)
+    path = hg.critical_path(built.graph(tmp_path), hg.whole())
+    whole = Opportunity("frame", "run", 990_000, 495_000, 990_000, None)
+    gemm = Opportunity("kernel", "gemm", 900_000, 450_000, 900_000, None)
+    shown = [card.action for card in summary_of(path, "run", [whole, gemm]).cards]
+    assert "If gemm ran twice as fast" in shown
+    assert "If run ran twice as fast" not in shown
+
+
 def test_advice_that_leads_the_verdict_leads_the_page() -> None:
     """It has no time of its own on the path, so the share is that of the largest class."""
     graph = hg.build_graph(hg.read_trace(SAMPLES / "slower_trace.json.gz"))
