@@ -165,19 +165,17 @@ def with_lock_waits(draft: ModifiedWindow) -> ModifiedWindow:
 
 
 def _with_waits(draft: ModifiedWindow, calls: LockedCalls) -> ModifiedWindow:
-    found, paths = draft.copy(), draft.shape()[1]
+    found, paths = draft.copy(), draft.paths()
     found.waits[:] = 0
-    # Edges that are left out stand no more among those of a draft.
-    place = (np.cumsum(~draft.dropped) - 1)[calls.edge]
     weight = found.weight
-    own = np.maximum(weight[place] - calls.waited, 0)
+    own = np.maximum(weight[calls.edge] - calls.waited, 0)
     waits = calls.waited
     for _ in range(ROUNDS):
-        weight[place] = own + waits
+        weight[calls.edge] = own + waits
         values = paths.values(weight, draft.base.times)
         now = np.maximum(calls.waited + waits_in_turn(values[calls.start], own) - calls.in_turn, 0)
         if np.array_equal(now, waits):
             break
         waits = now
-    found.waits[calls.edge] = own + waits - found.weight[place]
+    found.waits[calls.edge] = own + waits - found.weight[calls.edge]
     return found

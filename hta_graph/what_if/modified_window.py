@@ -22,7 +22,7 @@ from hta_graph.paths.intervals import union
 from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS, EXCESS_FACTOR
 from hta_graph.paths.windows import Window
 from hta_graph.storage.location import Location
-from hta_graph.what_if.longest_paths import LongestPaths
+from hta_graph.what_if.longest_paths import LEFT_OUT, LongestPaths
 from hta_graph.what_if.replay_graph import ReplayEdges, ReplayGraph, edge_weights
 
 
@@ -81,13 +81,8 @@ class ModifiedWindow:
         """Whether edges were left out or added, so that the window has another shape."""
         return bool(self.added) or bool(self.dropped.any())
 
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether all changes together leave every edge and tail what it weighed."""
-        return self.leaves(self.weight, self.tails)
-
     def leaves(self, weight: Ints, tails: Ints) -> bool:
-        """Return the same where the draft's weights and tails are at hand."""
+        """Return whether all changes together, with these weights and tails, leave each what it was."""
         same_edges = not self.is_reshaped and np.array_equal(weight, self.base.edges.weight)
         return same_edges and np.array_equal(tails, self.base.tails)
 
@@ -102,7 +97,7 @@ class ModifiedWindow:
 
     @property
     def weight(self) -> Ints:
-        """The weight (ns) of each edge of the window, with added ones behind."""
+        """The weight (ns) of each edge of the window, :data:`LEFT_OUT` of dropped ones, with added ones behind."""
         changed = np.flatnonzero(self.factor != 1.0)
         saved = _saved_ns(self._given_lengths[changed], self.factor[changed])
         weight: Ints = self._with_saved(changed, saved)[0]
@@ -131,35 +126,43 @@ class ModifiedWindow:
         for own in (self.extra, self.weighed, self.waits):
             if own.any():
                 weight += own
-        if self.is_reshaped:
-            weight = np.concatenate([weight[~self.dropped], *(own for _, _, own in self.added)])
+        if self.dropped.any():
+            weight[self.dropped] = LEFT_OUT
+        if self.added:
+            weight = np.concatenate([weight, *(own for _, _, own in self.added)])
         return weight, base.tails - sums[len(self.extra) :]
 
-    def shape(self) -> tuple[ReplayEdges, LongestPaths]:
-        """Return the edges and their shape.
+    @property
+    def edges(self) -> ReplayEdges:
+        """The edges, with added ones behind."""
+        edges = self.base.edges
+        if not self.added:
+            return edges
+        sources, targets, weights = (np.concatenate(column) for column in zip(*self.added, strict=True))
+        return ReplayEdges(
+            np.append(edges.row, np.full(len(targets), -1, np.int32)),
+            np.append(edges.source, sources.astype(np.int32)),
+            np.append(edges.target, targets.astype(np.int32)),
+            np.append(edges.weight, weights),
+            np.append(edges.preferred, np.zeros(len(targets), np.bool_)),
+        )
+
+    def paths(self) -> LongestPaths:
+        """Return the shape of the edges, which is that of the window where none is added.
 
         Raises:
             QueryError: edges were added that close a cycle, or something would have no cause left.
         """
-        edges = self.base.edges
         if not self.is_reshaped:
-            return edges, self.base.paths
-        kept = ~self.dropped
-        sources, targets = ([np.asarray(column[at], np.int32) for column in self.added] for at in (0, 1))
-        count = sum(map(len, sources))
-        changed = ReplayEdges(
-            np.append(edges.row[kept], np.full(count, -1, np.int32)),
-            np.concatenate([edges.source[kept], *sources]),
-            np.concatenate([edges.target[kept], *targets]),
-            self.weight,
-            np.append(edges.preferred[kept], np.zeros(count, np.bool_)),
-        )
-        self._refuse_orphans(changed)
-        return changed, self.base.paths_of(changed)
+            return self.base.paths
+        edges = self.edges
+        kept = np.append(~self.dropped, np.ones(len(edges.row) - len(self.dropped), np.bool_))
+        self._refuse_orphans(edges.target[kept])
+        return self.base.paths_of(edges, kept) if self.added else self.base.paths
 
-    def _refuse_orphans(self, changed: ReplayEdges) -> None:
+    def _refuse_orphans(self, targets: Ids) -> None:
         caused = np.zeros(len(self.base.times), np.bool_)
-        caused[changed.target] = True
+        caused[targets] = True
         lost = self.base.edges.target[~caused[self.base.edges.target]]
         if len(lost):
             name = self.base.graph.name_of(int(event_of(lost[:1])[0]))
@@ -278,7 +281,11 @@ def path_columns(rows: Iterable[PathRow]) -> dict[str, Any]:
 
 
 def modified_path_totals(
-    draft: ModifiedWindow, values: Ints | Floats, weight: Ints | Floats, tails: Ints | Floats
+    draft: ModifiedWindow,
+    values: Ints | Floats,
+    weight: Ints | Floats,
+    tails: Ints | Floats,
+    paths: LongestPaths | None = None,
 ) -> PathTotals:
     """Trace the path of a draft back from the point with which its window ends, and find the parts that it passes.
 
@@ -287,12 +294,13 @@ def modified_path_totals(
         values: the times of all points with them.
         weight: the weights that led to these.
         tails: how long (ns) the window continues after each of its ends.
+        paths: the shape of the draft, where it is known.
     """
-    base, paths = draft.base, draft.shape()[1]
+    base = draft.base
     last = base.last_of(values, tails)
     if last < 0:
         return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), base.length_ns)
-    passed = paths.trace_back(weight, values, int(base.ends[last]))
+    passed = (paths or draft.paths()).trace_back(weight, values, int(base.ends[last]))
     since = None if base.previous is None else base.start_of(values, tails)
     return path_totals_of_edges(draft, values, weight, passed, last, since)
 
@@ -305,7 +313,7 @@ def whole_path_totals(
     last = base.last_of(values, tails, of_previous=of_previous)
     if last < 0:
         return float(base.length_ns), PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), base.length_ns)
-    passed = draft.shape()[1].trace_back(weight, values, int(base.ends[last]))
+    passed = draft.paths().trace_back(weight, values, int(base.ends[last]))
     return float(values[base.ends[last]] + tails[last]), path_totals_of_edges(draft, values, weight, passed, last)
 
 
@@ -327,26 +335,22 @@ def path_totals_of_edges(
         last: the place of its last point among the ends; -1 if it continues elsewhere.
         since: from when (ns) on its time counts, where that is not all of it.
     """
-    base, edges = draft.base, draft.shape()[0]
-    kept = np.flatnonzero(~draft.dropped)
-    on_path = np.zeros(len(base.edges.row) + len(base.ends), np.bool_)
-    on_path[kept[passed[passed < len(kept)]]] = True
+    base, edges = draft.base, draft.edges
+    inside, count = passed < len(base.edges.row), len(base.edges.row) + len(base.ends)
+    own, on_path = passed[inside], np.zeros(count, np.bool_)
+    on_path[own] = True
     if last >= 0:
         on_path[len(base.edges.row) + last] = True
     rows = np.flatnonzero(on_path[base.parts.edge])
     length = draft.lengths[rows]
-    back = np.flatnonzero(weight[passed] < 0)
-    if len(back):
-        too_long = np.zeros(len(on_path))
-        inside = passed < len(kept)
-        too_long[kept[passed[inside]]] = (
-            _hidden_by_clock_faults(edges, values, weight, passed) - _beyond_window_end(base, edges, passed)
-        )[inside].clip(min=0)
+    if (weight[passed] < 0).any():
+        too_long = np.zeros(count)
+        hidden = _hidden_by_clock_faults(edges, values, weight, passed) - _beyond_window_end(base, edges, passed)
+        too_long[own] = hidden[inside].clip(min=0)
         length = _shortened_from_end(base.parts.edge[rows], length, too_long)
     if since is not None:
-        begins = np.full(len(on_path), since, values.dtype)
-        inside = passed < len(kept)
-        begins[kept[passed[inside]]] = np.minimum.accumulate(values[edges.source[passed]])[inside]
+        begins = np.full(count, since, values.dtype)
+        begins[own] = np.minimum.accumulate(values[edges.source[passed]])[inside]
         if last >= 0:
             begins[len(base.edges.row) + last] = values[base.ends[last]]
         early = (since - np.maximum(begins, base.first.start_ns)).clip(min=0)

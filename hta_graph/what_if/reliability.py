@@ -340,7 +340,7 @@ def _unknown_waits(replayed: Replayed) -> int:
     waiting = draft.copy()
     waiting.added.append((end_point(works), end_point(calls), np.zeros(len(works), np.int64)))
     try:
-        values = waiting.shape()[1].values(waiting.weight, base.times)
+        values = waiting.paths().values(waiting.weight, base.times)
     except QueryError:  # by clock faults such waits may close a cycle
         return 0
     return abs(base.end_of(values, waiting.tails) - base.window.start_ns - replayed.predicted_ns)

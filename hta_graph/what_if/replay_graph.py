@@ -398,15 +398,15 @@ class ReplayGraph:
         """The shape of the window's edges."""
         return self.paths_of(self.edges)
 
-    def paths_of(self, edges: ReplayEdges) -> LongestPaths:
-        """Return the shape of other edges in the same window.
+    def paths_of(self, edges: ReplayEdges, kept: Bools | None = None) -> LongestPaths:
+        """Return the shape of other edges in the same window, or of some of them.
 
         Raises:
             QueryError: they form a cycle.
         """
         return LongestPaths(
             edges.source, edges.target, np.append(lane_runs(self.graph).points, np.int32(self.start_point)),
-            np.append(self.graph.timeline.position, np.int32(-1)), ~self.is_inside, edges.preferred,
+            np.append(self.graph.timeline.position, np.int32(-1)), ~self.is_inside, edges.preferred, kept,
         )  # fmt: skip
 
     # -- whose the time is ---------------------------------------------------------------------------------------------
