@@ -325,7 +325,7 @@ class Bounds:
         found = self.of_work(rows, shares[rows])
         # Without other changes nothing moves, and what moves may wait no more for the driver's lock.
         found += self.lock_waits_ns if found else 0
-        if draft.weighed.any() or draft.extra.any():
+        if draft.is_reweighed:
             return self.length_ns
         if not runs.all() or draft.is_reshaped:
             # Without rows of a GPU there is no idle time to measure by, but what runs on threads and communicates.

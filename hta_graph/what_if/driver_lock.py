@@ -161,7 +161,7 @@ def with_lock_waits(draft: ModifiedWindow) -> ModifiedWindow:
     It is the draft itself where no other thread's calls matter.
     """
     calls = locked_calls(draft.base)
-    return draft if calls is None or draft.dropped[calls.edge].any() else _with_waits(draft, calls)
+    return draft if calls is None or (draft.drops and draft.dropped[calls.edge].any()) else _with_waits(draft, calls)
 
 
 def _with_waits(draft: ModifiedWindow, calls: LockedCalls) -> ModifiedWindow:

@@ -30,44 +30,66 @@ from hta_graph.what_if.replay_graph import ReplayEdges, ReplayGraph, edge_weight
 class ModifiedWindow:
     """A window on which changes are being made, one after the other; the window itself stays as it is.
 
-    ``factor`` is that of each part (row of ``base.parts``), ``extra`` (ns) what each edge weighs besides,
-    ``weighed`` (ns) by how much its parts together are longer than measured, before their factors; ``waits`` (ns) by
-    how much longer, after them, its call waits for the driver's lock; ``dropped`` marks edges that are left out;
-    ``added`` are edges as (source, target, weight) of points.
+    ``added`` are edges as (source, target, weight in ns) of points. What a draft holds of each part (row of
+    ``base.parts``) or edge is made when it is first asked for: of most it is never.
     """
 
     base: ReplayGraph
-    factor: Floats = field(init=False)
-    extra: Ints = field(init=False)
-    weighed: Ints = field(init=False)
-    waits: Ints = field(init=False)
-    dropped: Bools = field(init=False)
     added: list[tuple[Ids, Ids, Ints]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.factor = np.ones(len(self.base.parts))
-        self.extra = np.zeros(len(self.base.edges.row), np.int64)
-        self.weighed = np.zeros_like(self.extra)
-        self.waits = np.zeros_like(self.extra)
-        self.dropped = np.zeros(len(self.base.edges.row), np.bool_)
+    @cached_property
+    def factor(self) -> Floats:
+        """The factor of each part."""
+        return np.ones(len(self.base.parts))
+
+    @cached_property
+    def extra(self) -> Ints:
+        """What each edge weighs besides (ns)."""
+        return self._of_edges()
+
+    @cached_property
+    def weighed(self) -> Ints:
+        """By how much the parts of each edge together are longer than measured (ns), before their factors."""
+        return self._of_edges()
+
+    @cached_property
+    def waits(self) -> Ints:
+        """By how much longer, after factors, the call of each edge waits for the driver's lock (ns)."""
+        return self._of_edges()
+
+    @cached_property
+    def dropped(self) -> Bools:
+        """Which edges are left out."""
+        return self._of_edges().astype(np.bool_)
+
+    def _of_edges(self) -> Ints:
+        return np.zeros(len(self.base.edges.row), np.int64)
+
+    def has(self, column: str) -> bool:
+        """Return whether a column of these was ever asked for: what was not is as it is without changes."""
+        return column in vars(self)
 
     def copy(self) -> ModifiedWindow:
         """Return the same changes, to be continued apart from these."""
-        found = ModifiedWindow(self.base)
-        for one in ("factor", "extra", "weighed", "waits", "dropped", "added"):
-            setattr(found, one, getattr(self, one).copy())
+        found = ModifiedWindow(self.base, self.added.copy())
+        for column in vars(self).keys() - vars(found).keys():
+            setattr(found, column, getattr(self, column).copy())
         return found
 
-    @property
-    def lengths(self) -> Ints:
-        """The length (ns) of each part after the changes."""
-        given = self._given_lengths
-        return self._lengthened(given - _saved_ns(given, self.factor), self.waits)
+    def lengths_of(self, rows: Ints) -> Ints:
+        """Return the length (ns) of some parts after the changes."""
+        if self.has("weighed", "waits"):
+            # Those of an edge are made longer together.
+            given = self._given_lengths
+            return self._lengthened(given - _saved_ns(given, self.factor), self.waits)[rows]
+        given = self.base.parts.length[rows]
+        return given - _saved_ns(given, self.factor[rows]) if self.has("factor") else given
 
     @property
     def _given_lengths(self) -> Ints:
         """The length (ns) of each part before factors: as measured, or what own weights make of it."""
-        return self._lengthened(self.base.parts.length, self.weighed)
+        length = self.base.parts.length
+        return self._lengthened(length, self.weighed) if self.has("weighed") else length
 
     def _lengthened(self, length: Ints, by: Ints) -> Ints:
         """Let the parts of each edge together be longer by a time (ns)."""
@@ -79,7 +101,17 @@ class ModifiedWindow:
     @property
     def is_reshaped(self) -> bool:
         """Whether edges were left out or added, so that the window has another shape."""
-        return bool(self.added) or bool(self.dropped.any())
+        return bool(self.added) or self.drops
+
+    @property
+    def is_reweighed(self) -> bool:
+        """Whether edges weigh something of their own."""
+        return any(self.has(column) and bool(getattr(self, column).any()) for column in ("extra", "weighed"))
+
+    @property
+    def drops(self) -> bool:
+        """Whether edges were left out."""
+        return self.has("dropped") and bool(self.dropped.any())
 
     def leaves(self, weight: Ints, tails: Ints) -> bool:
         """Return whether all changes together, with these weights and tails, leave each what it was."""
@@ -90,15 +122,18 @@ class ModifiedWindow:
     def added_ns(self) -> float:
         """How much time all changes together may add at most."""
         with np.errstate(over="ignore", invalid="ignore"):
-            grows = np.flatnonzero(~(self.factor <= 1.0))
-            added = float((self.base.parts.length[grows] * (self.factor[grows] - 1.0)).sum())
-            added += sum(float(np.abs(own).sum(dtype=np.float64)) for own in (self.extra, self.weighed))
-            return added + sum(float(np.abs(lag).sum(dtype=np.float64)) for _, _, lag in self.added)
+            added = 0.0
+            if self.has("factor"):
+                grows = np.flatnonzero(~(self.factor <= 1.0))
+                added += float((self.base.parts.length[grows] * (self.factor[grows] - 1.0)).sum())
+            own = [getattr(self, column) for column in ("extra", "weighed") if self.has(column)]
+            own += [weight for *_, weight in self.added]
+            return added + sum(float(np.abs(weight).sum(dtype=np.float64)) for weight in own)
 
     @property
     def weight(self) -> Ints:
         """The weight (ns) of each edge of the window, :data:`LEFT_OUT` of dropped ones, with added ones behind."""
-        changed = np.flatnonzero(self.factor != 1.0)
+        changed = self._scaled_parts
         saved = _saved_ns(self._given_lengths[changed], self.factor[changed])
         weight: Ints = self._with_saved(changed, saved)[0]
         return weight
@@ -106,31 +141,37 @@ class ModifiedWindow:
     @property
     def tails(self) -> Ints:
         """How long (ns) the window, and the one that is replayed before it, continue after each of their ends."""
-        changed = np.flatnonzero((self.factor != 1.0) & (self.base.parts.edge >= len(self.extra)))
-        # No own weight is that of a tail.
-        tails: Ints = self._with_saved(changed, _saved_ns(self.base.parts.length[changed], self.factor[changed]))[1]
-        return tails
+        base = self.base
+        # Those of tails stand last, and no own weight is that of a tail.
+        first = int(np.searchsorted(base.parts.edge, len(base.edges.row)))
+        edge, length = base.parts.edge[first:], base.parts.length[first:]
+        saved = _saved_ns(length, self.factor[first:]) if self.has("factor") else np.zeros(len(length), np.int64)
+        return base.tails - summed_by(edge - len(base.edges.row), saved, len(base.ends))
+
+    @property
+    def _scaled_parts(self) -> Ints:
+        return np.flatnonzero(self.factor != 1.0) if self.has("factor") else np.empty(0, np.int64)
 
     @property
     def exact_weights(self) -> tuple[Floats, Floats]:
         """The weights (ns) and tails without rounding, where they must be linear in a factor."""
-        changed = np.flatnonzero(self.factor != 1.0)
+        changed = self._scaled_parts
         return self._with_saved(changed, self._given_lengths[changed] * (1.0 - self.factor[changed]))
 
     def _with_saved(self, changed: Ints, saved: Any) -> tuple[Any, Any]:
         """Take what parts save from the weights of their edges and from the tails of the window's ends."""
-        base = self.base
-        sums = np.zeros(len(self.extra) + len(base.ends), saved.dtype)
+        base, count = self.base, len(self.base.edges.row)
+        sums = np.zeros(count + len(base.ends), saved.dtype)
         np.add.at(sums, base.parts.edge[changed], saved)
-        weight = base.edges.weight - sums[: len(self.extra)]
-        for own in (self.extra, self.weighed, self.waits):
-            if own.any():
-                weight += own
-        if self.dropped.any():
+        weight = base.edges.weight - sums[:count]
+        for own in ("extra", "weighed", "waits"):
+            if self.has(own):
+                weight += getattr(self, own)
+        if self.drops:
             weight[self.dropped] = LEFT_OUT
         if self.added:
             weight = np.concatenate([weight, *(own for _, _, own in self.added)])
-        return weight, base.tails - sums[len(self.extra) :]
+        return weight, base.tails - sums[count:]
 
     @property
     def edges(self) -> ReplayEdges:
@@ -342,7 +383,7 @@ def path_totals_of_edges(
     if last >= 0:
         on_path[len(base.edges.row) + last] = True
     rows = np.flatnonzero(on_path[base.parts.edge])
-    length = draft.lengths[rows]
+    length = draft.lengths_of(rows)
     if (weight[passed] < 0).any():
         too_long = np.zeros(count)
         hidden = _hidden_by_clock_faults(edges, values, weight, passed) - _beyond_window_end(base, edges, passed)

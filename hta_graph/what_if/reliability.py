@@ -281,13 +281,18 @@ def reliability_after(replayed: Replayed) -> Reliability:
     moved_ns = time_without_partner(recorded_path_totals(base)[0], _changed_parts(replayed.draft))
     found = reliability(base).where_moved(moved_ns / max(base.length_ns, 1))
     share = abs(replayed.saved_ns - replayed.saved_without_lock_ns) / max(replayed.measured_ns, 1)
-    grown_ns = _unusual_time(replayed.path_after) - _unusual_time(replayed.path_before)
+    grown_ns = _unusual_time(replayed.path_after) - _recorded_unusual_time(base)
     unusual = max(grown_ns, _lost_graph_order(replayed), _unknown_waits(replayed)) / max(base.length_ns, 1)
     return replace(
         found,
         contended_share=share if share >= CONTENDED_SHARE else 0.0,
         unusual_share=unusual if unusual >= UNUSUAL_SHARE else 0.0,
     )
+
+
+@memoized
+def _recorded_unusual_time(base: ReplayGraph) -> int:
+    return _unusual_time(recorded_path_totals(base)[0])
 
 
 def _unusual_time(path: PathTotals) -> int:
@@ -423,7 +428,8 @@ def _usual_calls(graph: DependencyGraph) -> Ints:
 def _changed_parts(draft: ModifiedWindow) -> Bools:
     """Mark the parts of a window that take another time after changes, or whose event waits for others then."""
     edges, changed = draft.base.edges, np.zeros(len(draft.base.graph.event_table), np.bool_)
-    for points in (edges.source[draft.dropped], edges.target[draft.dropped]):
-        changed[event_of(points[points < draft.base.start_point])] = True
-    found: Bools = (draft.factor != 1.0) | take_or(changed, draft.base.parts.owner, otherwise=False)
-    return found
+    if draft.drops:
+        for points in (edges.source[draft.dropped], edges.target[draft.dropped]):
+            changed[event_of(points[points < draft.base.start_point])] = True
+    found: Bools = take_or(changed, draft.base.parts.owner, otherwise=False)
+    return found | (draft.factor != 1.0)

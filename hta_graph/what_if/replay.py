@@ -103,7 +103,7 @@ class Replayed:
     @property
     def saved_without_lock_ns(self) -> int:
         """The same if each call waited for the driver's lock as long as it did."""
-        if not self.draft.waits.any():
+        if not (self.draft.has("waits") and self.draft.waits.any()):
             return self.saved_ns
         without = self.draft.copy()
         without.waits[:] = 0
