@@ -78,7 +78,7 @@ class ModifiedWindow:
 
     def lengths_of(self, rows: Ints) -> Ints:
         """Return the length (ns) of some parts after the changes."""
-        if self.has("weighed", "waits"):
+        if self.has("weighed") or self.has("waits"):
             # Those of an edge are made longer together.
             given = self._given_lengths
             return self._lengthened(given - _saved_ns(given, self.factor), self.waits)[rows]
