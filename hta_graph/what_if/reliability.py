@@ -431,5 +431,5 @@ def _changed_parts(draft: ModifiedWindow) -> Bools:
     if draft.drops:
         for points in (edges.source[draft.dropped], edges.target[draft.dropped]):
             changed[event_of(points[points < draft.base.start_point])] = True
-    found: Bools = take_or(changed, draft.base.parts.owner, otherwise=False)
-    return found | (draft.factor != 1.0)
+    found: Bools = take_or(changed, draft.base.parts.owner, otherwise=False) | (draft.factor != 1.0)
+    return found
