@@ -501,6 +501,13 @@ class ReplayGraph:
         return found
 
     @cached_property
+    def is_gpu_work(self) -> Bools:
+        """Mark the parts of time in which activities of GPUs run."""
+        on_gpu = take_or(self.graph.is_gpu, self.parts.owner, otherwise=False)
+        found: Bools = on_gpu & (self.parts.part == TimePart.ACTIVITY)
+        return found
+
+    @cached_property
     def part_rank(self) -> Ids:
         """The place of the rank of each part: its owner's, else that of what its edge leads to."""
         leads_to = np.append(self.edges.target, self.ends)[self.parts.edge]
