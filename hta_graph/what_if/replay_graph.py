@@ -55,7 +55,7 @@ ON_LANE_KINDS = np.isin(
 )
 """Edges into a point that other work released: they weigh what came after that."""
 COMPARED_KINDS = np.isin(ROLE[list(EdgeKind)], (EdgeRole.LAUNCH, EdgeRole.STREAM))
-"""Edges into work on streams, whose lags tell which one let it start."""
+"""Edges into work on streams, whose lags show which one let it start."""
 
 
 @dataclass(frozen=True, eq=False)
