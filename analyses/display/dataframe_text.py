@@ -7,13 +7,14 @@ typical of all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from analyses.display.labels import CELL_WORDS
 from analyses.display.text_layout import SHORT_TEXT, UNITS, Line, TextTable, percent
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.formatting import milliseconds
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_names

@@ -25,7 +25,7 @@ after a change |-----1----|-----2-----|          iteration 2 lasts from the end 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -42,6 +42,7 @@ from hta_graph.paths.segments import OWNED_BY_SOURCE, lag_classes, owners_and_cl
 from hta_graph.paths.time_accounting import TimeAccounting, TimePart, explained_lags
 from hta_graph.paths.window_ends import NO_POINTS, issue_times
 from hta_graph.paths.windows import Window
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.longest_paths import LongestPaths
 
 DEFAULT_LAG_NS = 10_000
