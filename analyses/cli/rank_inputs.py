@@ -309,7 +309,7 @@ class RankInputs:
         try:
             for graph in found:
                 remedy = "; run info --json FILE to list them"
-                yield self._with_kept_answers(graph) if summary is None and not communications else graph
+                yield self.with_kept_answers(graph) if summary is None and not communications else graph
         finally:
             self.report_further_errors(line.say, remedy)
 
@@ -327,15 +327,15 @@ class RankInputs:
         # What is recorded of the kernels of replayed graphs is found by who reads traces.
         if graph is None or graph.event_flags.graph_launch_call.any():
             return None
-        return self._with_kept_answers(graph)
+        return self.with_kept_answers(graph)
 
-    def _with_kept_answers(self, graph: DependencyGraph) -> DependencyGraph:
+    def with_kept_answers(self, graph: DependencyGraph) -> DependencyGraph:
         """Let answers about a graph that is in the cache be kept next to it."""
         if self.cache is None or not self.cache.has_graph(graph.path, salvage=self.salvage):
             return graph
-        from hta_graph.graph_cache.kept_answers import with_kept_answers
+        from hta_graph.graph_cache import kept_answers
 
-        return with_kept_answers(graph, self.cache, salvage=self.salvage)
+        return kept_answers.with_kept_answers(graph, self.cache, salvage=self.salvage)
 
     def leave_out(self, error: HtaGraphError, write: Callable[[str], None] = say) -> None:
         """Continue without a file; the first errors are printed one by one."""
