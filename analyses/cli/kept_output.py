@@ -20,7 +20,7 @@ NOT_ASKED = (
     "answer", "json", "csv", "plot", "wide", "output",
 )  # fmt: skip
 """Options that change no answer: who reads, and where the output goes."""
-NEVER_KEPT = ("capture", "flight", "overlay", "peaks", "fail_above")
+NEVER_KEPT = ("capture", "flight", "overlay", "dot", "peaks", "fail_above")
 """Options with which nothing is kept: the files that they name may change, or they do more than write an answer."""
 
 

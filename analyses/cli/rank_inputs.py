@@ -160,20 +160,33 @@ class RankInputs:
 
         ``few`` maps the number of many ranks to what summaries must answer; without it every rank is held in full.
         """
-        if self.rank is not None:
-            return self.one_graph()
-        if few is not None and self.many_ranks:
-            return self._job_of_summaries(few(self.many_ranks))
-        is_one_file = self.count_files() == 1
-        # Nearly every single file is one rank: communications of merged ones are read when they are joined.
-        graphs = list(self.graphs_of_one_file() if is_one_file else self.all_ranks(communications=True).values())
-        if len(graphs) == 1:
-            if not is_one_file:
-                self._report_single_rank(graphs[0])
-            return graphs[0]
-        from hta_graph.multi_rank.build_job import build_job
+        return self.ranks_and_job(few)[1]()
 
-        return build_job(graphs)
+    def ranks_and_job(
+        self, few: Callable[[int], SummaryRequest] | None = None
+    ) -> tuple[list[DependencyGraph], Callable[[], DependencyGraph]]:
+        """Return the graphs of ranks that are held in full, and what returns :meth:`job_or_graph` of them."""
+        if self.rank is not None:
+            graphs = [self.one_graph()]
+        elif few is not None and self.many_ranks:
+            job = self._job_of_summaries(few(self.many_ranks))
+            return [], lambda: job
+        elif self.count_files() == 1:
+            # Nearly every single file is one rank: communications of merged ones are read when they are joined.
+            graphs = self.graphs_of_one_file()
+        else:
+            graphs = list(self.all_ranks(communications=True).values())
+            if len(graphs) == 1:
+                self._report_single_rank(graphs[0])
+        if len(graphs) == 1:
+            return graphs, lambda: graphs[0]
+
+        def join() -> DependencyGraph:
+            from hta_graph.multi_rank.build_job import build_job
+
+            return build_job(graphs)
+
+        return [self.with_kept_answers(graph) for graph in graphs], join
 
     @cached_property
     def many_ranks(self) -> int:

@@ -97,7 +97,8 @@ def kept_output(
     pieces, size = list[bytes](), 0
     for piece in compute():
         size += len(piece)
-        pieces = [*pieces, piece] if size <= MOST_OUTPUT_BYTES else []
+        if size <= MOST_OUTPUT_BYTES:
+            pieces.append(piece)
         yield piece
-    if pieces and is_whole() and all(one.has(graph) for graph, one in kept):
+    if size <= MOST_OUTPUT_BYTES and is_whole() and all(one.has(graph) for graph, one in kept):
         cache.keep(path, "output", asked, Entry({}, (np.frombuffer(b"".join(pieces), np.uint8),)))

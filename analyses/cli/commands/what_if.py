@@ -70,18 +70,19 @@ def _run_what_if(options: argparse.Namespace) -> None:
     ranks = RankInputs.of(options)
     if (options.near is not None or options.curve is not None) and ranks.many_ranks:
         raise UsageError("--near and --curve need all events of all ranks; use --rank N or --summaries never")
-    graph = ranks.job_or_graph(window_args.summary_with_causes)
+    graphs, job = ranks.ranks_and_job(window_args.summary_with_causes)
 
     def predict() -> WhatIf:
         from analyses.questions.what_if import what_if
 
+        graph = job()
         begin_stage("replaying changes")
         return what_if(graph, window, asked, curve=options.curve, near=options.near)
 
     if options.json:
-        write_kept_json("what-if", options, [graph], lambda: _document_of(predict()))
+        write_kept_json("what-if", options, graphs, lambda: _document_of(predict()))
     else:
-        print_kept_lines("what-if", options, [graph], lambda: _lines_of(predict()))
+        print_kept_lines("what-if", options, graphs, lambda: _lines_of(predict()))
 
 
 def _document_of(found: WhatIf) -> dict[str, Any]:
