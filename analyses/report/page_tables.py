@@ -198,7 +198,7 @@ class PrintedTable:
         return len(self._text.cells[0]) if self._text.cells else 0
 
     def shown(self, most_rows: int) -> PageTable:
-        """Return the table: what names a row comes first, where a narrow screen begins, then the bar and the numbers."""
+        """Return the table: first what names a row, where a narrow screen begins, then the bar and the numbers."""
         table, shown = self._table, self._text.display(most_rows)
         order = _name_first(shown.headings, shown.texts)
         texts = {at for at, place in enumerate(order) if place in shown.texts}
