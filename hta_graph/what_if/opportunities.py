@@ -167,7 +167,8 @@ def savings_of(base: ReplayGraph, drafts: Sequence[ModifiedWindow]) -> Ints:
     if locked_calls(base) is not None:
         # Calls then wait for the driver's lock as they come: each draft has a shape of times of its own.
         return np.array([Replayed(draft, ()).saved_ns for draft in drafts], np.int64)
-    values = base.paths.many((draft.weight for draft in drafts), base.times, base.ends)
+    savings = (draft.saved_by_edges() for draft in drafts)
+    values = base.paths.many(base.edges.weight, savings, base.times, base.ends)
     tails = np.array([draft.tails for draft in drafts], np.int64).reshape(values.shape)
     saved: Ints = recorded_path_totals(base)[1] - base.ends_of(values, tails)
     return saved
