@@ -129,28 +129,10 @@ def selected_parts(base: ReplayGraph, what: Selector) -> Bools:
     Raises:
         QueryError: it names nothing in the window.
     """
-    known = _known_parts(base)
-    if (rows := known.get(what)) is not None:
-        found = np.zeros(len(base.parts), np.bool_)
-        found[rows] = True
-        return found
     found = SELECTORS[what.kind](base, what.read_in(base)) & base.may_change
-    rows = np.flatnonzero(found).astype(np.int32)
-    if not len(rows):
+    if not found.any():
         raise _no_match_error(base, what)
-    if len(rows) * FEW_PARTS < len(found):
-        known[what] = rows
     return found
-
-
-FEW_PARTS = 8
-"""What is asked again (as an opportunity, its bound, its curve) is kept where it is less than one in so many parts."""
-
-
-@memoized
-def _known_parts(base: ReplayGraph) -> dict[Selector, Ids]:
-    """Return which parts (rows) were found to be meant by what."""
-    return {}
 
 
 def own_cpu_time_only(base: ReplayGraph, what: Selector) -> str:
@@ -242,7 +224,7 @@ def _inside_parts(base: ReplayGraph, what: Selector) -> Bools:
     """Mark what lies inside operators, modules, frames or annotations: their thread's time, and work launched there."""
     inside = rows_within(base.graph, what)
     parts = base.parts
-    found: Bools = take_or(inside, _issuing_rows_of_parts(base), otherwise=False)
+    found: Bools = take_or(inside, issuing_rows(base.graph, parts.owner), otherwise=False)
     found |= take_or(_replayed_within(base.graph, what), parts.owner, otherwise=False)
     found &= np.isin(parts.part, (TimePart.ACTIVITY, TimePart.WORK, TimePart.CALL, TimePart.IDLE))
     idle = np.flatnonzero(parts.part == TimePart.IDLE)
@@ -272,11 +254,6 @@ def issuing_rows(graph: DependencyGraph, rows: Ids) -> Ids:
     """Return for each row that on the CPU: of an activity the call that asked for it."""
     call = issuing_calls(graph)
     return np.where(take_or(graph.is_activity, rows, otherwise=False), take_or(call, rows), rows).astype(np.int32)
-
-
-@memoized
-def _issuing_rows_of_parts(base: ReplayGraph) -> Ids:
-    return issuing_rows(base.graph, base.parts.owner)
 
 
 @memoized
