@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph_cache.cached_graphs import GraphCache
 from hta_graph.graph_cache.entry_file import Entry
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.table import EventTable
 
 IsSound = Callable[[Any], bool]

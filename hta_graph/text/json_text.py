@@ -11,6 +11,8 @@ import msgspec
 import numpy as np
 import orjson
 
+from hta_graph.text.lazy_pattern import lazy_pattern
+
 RECORDS_AT_ONCE = 5_000
 """So few stay in the processor's cache from column to text."""
 
@@ -62,7 +64,7 @@ def _all_seen(piece: bytes) -> bytes:
     return piece if text.isprintable() else _BEYOND_ASCII.sub(_escaped_if_hidden, text).encode()
 
 
-_BEYOND_ASCII = re.compile("[^ -~]+")
+_BEYOND_ASCII = lazy_pattern("[^ -~]+")
 
 
 def _escaped_if_hidden(found: re.Match[str]) -> str:

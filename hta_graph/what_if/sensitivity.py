@@ -13,7 +13,6 @@ some factors, and a straight line between these.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import pairwise
@@ -25,6 +24,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy
 from hta_graph.paths.windows import WindowQuery
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.driver_lock import locked_calls
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals, recorded_path_totals, whole_path_totals
 from hta_graph.what_if.replay import Replayed, replay_graph
