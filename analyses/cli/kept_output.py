@@ -29,6 +29,7 @@ def kept_pieces(
     options: argparse.Namespace,
     graphs: Iterable[DependencyGraph],
     compute: Callable[[], Iterable[bytes]],
+    is_sound: Callable[[bytes], bool],
     *,
     is_whole: Callable[[], bool] = lambda: True,
 ) -> Iterable[bytes]:
@@ -39,6 +40,7 @@ def kept_pieces(
         options: its command line.
         graphs: all that its answer is about.
         compute: returns what it writes.
+        is_sound: returns whether that has the form that its reader expects.
         is_whole: returns, after that, whether this is all that the command has to say.
     """
     asked = vars(options)
@@ -47,15 +49,15 @@ def kept_pieces(
     from hta_graph.graph_cache.kept_answers import kept_output
 
     question = {name: value for name, value in sorted(asked.items()) if name not in NOT_ASKED}
-    return kept_output([*graphs], [command, _plain(question), _version()], compute, is_whole)
+    return kept_output([*graphs], [command, _plain(question), _version()], compute, is_sound, is_whole)
 
 
 def print_kept_lines(
     command: str, options: argparse.Namespace, graphs: Iterable[DependencyGraph], compute: Callable[[], Sequence[Line]]
 ) -> None:
     """Print the lines of a command about graphs."""
-    text = b"".join(kept_pieces(f"{command} as text", options, graphs, lambda: _encoded(compute())))
-    print_lines(_decoded(text), wide=options.wide)
+    pieces = kept_pieces(f"{command} as text", options, graphs, lambda: _encoded(compute()), _are_lines)
+    print_lines(_decoded(b"".join(pieces)), wide=options.wide)
 
 
 def write_kept_json(
@@ -68,8 +70,10 @@ def write_kept_json(
     from analyses.cli.outputs import json_pieces
     from hta_graph.storage.atomic_write import write_file
 
-    pieces = kept_pieces(f"{command} as JSON", options, graphs, lambda: json_pieces(compute(), options.left_out))
-    write_file(options.json, pieces)
+    def pieces() -> Iterable[bytes]:
+        return json_pieces(compute(), options.left_out)
+
+    write_file(options.json, kept_pieces(f"{command} as JSON", options, graphs, pieces, _is_document))
 
 
 def _encoded(lines: Sequence[Line]) -> Iterator[bytes]:
@@ -78,6 +82,26 @@ def _encoded(lines: Sequence[Line]) -> Iterator[bytes]:
 
 def _decoded(text: bytes) -> list[Line]:
     return [line if isinstance(line, str) else TextTable(**line) for line in json.loads(text)]
+
+
+def _are_lines(text: bytes) -> bool:
+    try:
+        return all(isinstance(line, str) or _is_table(line) for line in _decoded(text))
+    except (ValueError, TypeError, AttributeError):
+        return False
+
+
+def _is_table(table: TextTable) -> bool:
+    """Return whether a table is one that was printed: cells of text, and columns that exist."""
+    widths = {len(row) for row in (table.header, *table.rows) if row}
+    cells = (cell for row in (table.header, *table.rows, table.bases, table.bases.values()) for cell in row)
+    places = (*table.texts, *table.names, *table.words, *table.order)
+    is_text = all(isinstance(cell, str) for cell in (*cells, table.caption, table.more))
+    return is_text and len(widths) == 1 and all(type(at) is int and 0 <= at < max(widths) for at in places)
+
+
+def _is_document(text: bytes) -> bool:
+    return text.startswith(b'{"schema":"hta-graph/') and text.endswith(b"}\n")
 
 
 def _plain(question: Mapping[str, Any]) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import accumulate, repeat, takewhile
 from typing import Any
 
 import pandas as pd
@@ -30,6 +32,8 @@ from hta_graph.progress import begin_stage
 
 MOST_BYTES = 990_000
 """A page is below 1 MB."""
+ROWS_TRIED = [*takewhile(bool, accumulate(repeat(MOST_ROWS), lambda rows, _: rows * 4 // 5))]
+"""How many rows of each table a page may show."""
 
 
 def page(
@@ -49,13 +53,16 @@ def page(
     )
     printed = [section.printed(MOST_ROWS) for section in sections]
     table_of = cache(lambda table, rows: part_of("table.html", table=table.shown(rows)).encode("utf-8", "replace"))
-    rows = MOST_ROWS
-    while True:
+
+    def with_rows(rows: int) -> bytes:
         tables = [b"".join(table_of(table, min(rows, table.rows)) for table in own) for own in printed]
-        made = b"".join(piece for pair in zip(around, [*tables, b""], strict=True) for piece in pair)
-        if len(made) <= MOST_BYTES or rows < 2:
-            return made
-        rows = rows * 4 // 5
+        return b"".join(piece for pair in zip(around, [*tables, b""], strict=True) for piece in pair)
+
+    # With fewer rows a page is shorter. Most pages fit with all; the others need few.
+    fitting = 0
+    if len(with_rows(ROWS_TRIED[0])) > MOST_BYTES:
+        fitting = bisect_left(ROWS_TRIED, -MOST_BYTES, 1, key=lambda rows: -len(with_rows(rows)))
+    return with_rows(ROWS_TRIED[min(fitting, len(ROWS_TRIED) - 1)])
 
 
 UNEXPLAINED_LISTED = 3

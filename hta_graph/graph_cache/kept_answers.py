@@ -77,6 +77,7 @@ def kept_output(
     graphs: Sequence[DependencyGraph],
     question: Any,
     compute: Callable[[], Iterable[bytes]],
+    is_sound: IsSound,
     is_whole: Callable[[], bool],
 ) -> Iterator[bytes]:
     """Yield what a command writes about some graphs; where answers about all of them are kept it may be known.
@@ -91,8 +92,8 @@ def kept_output(
     path, cache = graphs[0].path, kept[0][1].cache
     asked = [[[cache.digest(graph.path), *one.asked_of(graph)] for graph, one in kept], question]
     entry = cache.find(path, "output", asked)
-    if entry is not None and len(entry.columns) == 1:
-        yield entry.columns[0].tobytes()
+    if entry is not None and len(entry.columns) == 1 and is_sound(text := entry.columns[0].tobytes()):
+        yield text
         return
     pieces, size = list[bytes](), 0
     for piece in compute():

@@ -90,6 +90,7 @@ def _report_of_graphs(
     if options.output:
         pages = kept_pieces(
             "report", options, kept, lambda: [_page_of_graphs(graphs, window, *paths_and_job(), options)],
+            lambda page: page.startswith(b"<!DOCTYPE html>"),
             # Why there is no job was said when it was looked for.
             is_whole=lambda: len(graphs) < 2 or paths_and_job()[1] is not None,
         )  # fmt: skip
