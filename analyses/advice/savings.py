@@ -122,7 +122,7 @@ def _takes_longer(found: Replayed, place: int) -> tuple[str | None, str] | None:
     """
     base, rows = found.draft.base, found.path_before.rows
     rows = rows[base.part_rank[rows] == place]
-    longer = PathTotals(base, rows, base.parts.length[rows] - found.draft.lengths[rows]).by_name()
+    longer = PathTotals(base, rows, base.parts.length[rows] - found.draft.lengths_of(rows)).by_name()
     if not len(longer["name"]) or 2 * longer["time_ns"][0] < max(found.saved_ns, 1):
         return None
     return longer["name"][0], longer["bound_by"][0]

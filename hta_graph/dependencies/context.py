@@ -64,7 +64,7 @@ def sync_records(trace: Trace, kind: SyncKind, calls_of: Callable[[Ints], Ids], 
         meant: the lane that a record of each lane means.
     """
     events, syncs = trace.events, trace.syncs
-    chosen = trace.matching_names(re.compile(rf"^{kind.value}$"))[events.name[syncs.event]]
+    chosen = trace.matching_names(re.compile(rf"^{kind.value}$"), EventKind.SYNC_RECORD)[events.name[syncs.event]]
     rows, lane = syncs.event[chosen], events.lane[syncs.event[chosen]]
     # Of an unnamed stream no other one may be made; only of a device any stream tells as much.
     names_lane = (trace.lanes.stream[lane] >= 0) | (kind == SyncKind.DEVICE_SYNC)
@@ -187,7 +187,7 @@ class RuleContext:
     def calls_named(self, pattern: re.Pattern[str]) -> Ids:
         """Return the calls whose name a pattern matches from its start."""
         calls = self._runtime_calls
-        named: Ids = calls[self.trace.names_starting_with(pattern)[self.trace.events.name[calls]]]
+        named: Ids = calls[self.trace.names_starting_with(pattern, EventKind.RUNTIME)[self.trace.events.name[calls]]]
         return named
 
     @cached_property

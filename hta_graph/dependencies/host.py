@@ -63,7 +63,8 @@ def thread_handoff(context: RuleContext) -> EdgeTable:
 
 def _autograd_threads(context: RuleContext) -> list[int]:
     events = context.trace.events
-    autograd = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[events.name] & (events.kind == EventKind.CPU_OP)
+    named = context.trace.names_starting_with(AUTOGRAD_OPERATOR, EventKind.CPU_OP)[events.name]
+    autograd = named & (events.kind == EventKind.CPU_OP)
     return [int(lane) for lane in distinct(events.lane[autograd])]
 
 

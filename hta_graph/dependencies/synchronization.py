@@ -316,7 +316,9 @@ def unknown_waits(context: RuleContext) -> SyncScopes:
     no_rows = np.empty(0, np.int32)
     nothing = SyncScopes(no_rows, no_rows, np.empty(0, np.int64), np.empty(0, np.int8))
     long = np.flatnonzero((events.kind == EventKind.RUNTIME) & (events.end - events.start >= SHORTEST_UNKNOWN_NS))
-    known = context.trace.names_starting_with(KNOWN_RUNTIME_CALL) | context.trace.names_starting_with(BLOCKING_CALL)
+    known = np.logical_or(
+        *(context.trace.names_starting_with(one, EventKind.RUNTIME) for one in (KNOWN_RUNTIME_CALL, BLOCKING_CALL))
+    )
     calls: Ids = long[~known[events.name[long]] & ~np.isin(long, context.launches[0])].astype(np.int32)
     if not len(calls) or not len(streams):
         return nothing

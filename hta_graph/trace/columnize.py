@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
-from itertools import chain, compress
+from functools import cached_property
+from itertools import compress
 from operator import attrgetter
-from types import NoneType
 from typing import Any
 
 import numpy as np
-from msgspec.structs import astuple
 
 from hta_graph.arrays import column_types, distinct, freeze
 from hta_graph.model import GPU_KINDS, LONGEST_NS, Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.storage.location import Location
-from hta_graph.trace.json_reader import Args, FileFacts, FilePart, Number, Row, header_of_object, number_or_text
+from hta_graph.trace.json_reader import (
+    PHASE_OF_TYPE,
+    Args,
+    FileFacts,
+    FilePart,
+    Number,
+    header_of_object,
+    number_or_text,
+)
 from hta_graph.trace.old_functions import OLD_ARROW, OLD_PROCESS, old_kinds, with_old_launches
 from hta_graph.trace.profiler_names import CALLS_OF_VENDOR, CATEGORY, STEP_NAME
 from hta_graph.trace.rank_files import header_count, header_settings
-from hta_graph.trace.recorded import Arrow, Bracket, Collected, FileColumns, Numbering, Recorded
+from hta_graph.trace.recorded import ABSENT, Arrow, Bracket, Collected, FileColumns, Numbering, Recorded, join_column
 from hta_graph.trace.recordings import divide_recordings
 from hta_graph.trace.row_meaning import with_meaning
 from hta_graph.trace.table import (
@@ -38,7 +45,7 @@ from hta_graph.trace.table import (
     build_lanes,
     canonical_order,
 )
-from hta_graph.trace.timestamps import INVALID, base_time, decimal_timestamps, loses_nanoseconds, nanoseconds
+from hta_graph.trace.timestamps import INVALID, base_time, decimal_timestamps, nanoseconds, plain_numbers
 
 NO_ARGS = Args()
 DROPPED = -1
@@ -52,68 +59,107 @@ SYNC_ON_THREAD = "xpu_sync"
 def collect_columns(parts_of_file: Iterable[FilePart]) -> Collected:
     """Collect the columns of a trace's rows; each part is let go before the next is read."""
     collected = Collected({})
-    offset, parts = 0, []
+    offset, groups = 0, list[FileColumns]()
     for part in parts_of_file:
-        parts.append(_part_columns(part, offset, collected, exact=not part.tolerant))
+        groups += _part_columns(part, offset, collected)
         offset += len(part.rows)
         del part  # else two parts' rows would be in memory while the next one is decoded
-    names = parts[0] if parts else {}
-    collected.columns = {name: np.concatenate([columns[name] for columns in parts]) for name in names}
+    lengths = [len(columns["index"]) for columns in groups]
+    columns = {name: join_column([columns.pop(name, None) for columns in groups], lengths, name) for name in ABSENT}
+    if (columns["index"][1:] < columns["index"][:-1]).any():
+        # Rows of different phases stand in turn in a file.
+        order = np.argsort(columns["index"], kind="stable")
+        columns = {name: column[order] if column.strides[0] else column for name, column in columns.items()}
+    collected.columns = columns
     return collected
 
 
-def _part_columns(part: FilePart, offset: int, collected: Collected, *, exact: bool) -> FileColumns:
-    times = start_times(part, exact=exact)
-    phases, categories = Numbering(), Numbering()
-    phase = phases.codes(map(attrgetter("ph"), part.rows))
-    # A trace has a dozen categories: each is looked up once and not once per row.
-    category = categories.codes(map(attrgetter("cat"), part.rows))
-    kind = _kind_of_category(categories, category)
-    if None in categories:  # metadata, and what PyTorch wrote before Kineto
-        old_kinds(part.rows, np.flatnonzero((category == categories[None]) & (phase == phases.get("X", -2))), kind)
-    for name in [name for name in categories if isinstance(name, str) and CALLS_OF_VENDOR.fullmatch(name)]:
-        if name.lower() not in CATEGORY:
-            _name_calls(part.rows, np.flatnonzero(category == categories[name]), kind)
-    _note_arrows(part.rows, np.flatnonzero(category == categories.get("fwdbwd", -1)), times, collected)
-    for old in [name for name in categories if isinstance(name, str) and OLD_ARROW.fullmatch(name)]:
-        _note_old_launches(part.rows, np.flatnonzero(category == categories[old]), times, collected)
-    begins = _note_brackets(part.rows, times, kind, offset, collected) if "B" in phases or "E" in phases else []
-    memory = [at for at in np.flatnonzero(phase == phases.get("i", -2)).tolist() if part.rows[at].name == "[memory]"]
-    kind[memory] = EventKind.MEMORY
-    # Complete rows are events, begin rows once they have found their ends; of instants only what memory reports.
-    wanted = (phase == phases.get("X", -2)) & (kind != DROPPED)
-    wanted[memory + begins] = True
-    rows = list(compress(part.rows, wanted.tolist()))
-    index = np.flatnonzero(wanted).astype(np.int32)
-    columns = _row_columns(rows, kind[index], category[index] == categories.get(SYNC_ON_THREAD, -1), collected)
-    start = times[index]
-    is_begin = phase[index] == phases.get("B", -2)
-    end = _end_times(rows, start, kind[index], is_begin, collected.counts)
-    return {"index": index + np.int32(offset), "start": start, "end": end, "is_begin": is_begin, **columns}
+PHASES = ("X", "i", "B", "E", "s", "f")
+"""What of a file decides the graph: events, instants that tell of memory, brackets and arrows."""
+_CODE_OF_PHASE: dict[Any, int] = {phase: code for code, phase in enumerate(PHASES)}
+_CODE_OF_TYPE: dict[Any, int] = {kind: _CODE_OF_PHASE.get(phase, -1) for kind, phase in PHASE_OF_TYPE.items()}
+
+
+class _PartTimes:
+    """When the rows of a part begin, in ns without the base time; ``INVALID`` where there is no time."""
+
+    def __init__(self, part: FilePart, *, exact: bool) -> None:
+        self._part = part
+        self._exact = exact
+
+    def of(self, rows: list[Any], places: Ids | None = None) -> Ints:
+        """Return the times of rows that stand at some places; without places of all."""
+        # Decoding the timestamps a second time as text is paid only where the floats have lost digits.
+        reread = (lambda: self._printed if places is None else self._printed[places]) if self._exact else None
+        return nanoseconds([row.ts for row in rows], reread)
+
+    @cached_property
+    def _printed(self) -> Ints:
+        return nanoseconds(decimal_timestamps(self._part.text))
 
 
 def start_times(part: FilePart, *, exact: bool) -> Ints:
     """Return the rows' times in ns without the base time, ``INVALID`` where there is none; all exact where asked."""
-    printed: Sequence[object] = list(map(attrgetter("ts"), part.rows))
-    # Their types are asked several times: one pass over all values answers each time.
-    kinds = set(map(type, printed))
-    if NoneType in kinds:
-        present = [value is not None for value in printed]
-        times = np.full(len(printed), INVALID)
-        known = list(compress(printed, present))
-        times[present] = _exact_if_needed(part, known, kinds - {NoneType}, np.array(present), exact=exact)
-        return times
-    return _exact_if_needed(part, printed, kinds, None, exact=exact)
+    return _PartTimes(part, exact=exact).of(part.rows)
 
 
-def _exact_if_needed(
-    part: FilePart, printed: Sequence[object], kinds: set[type], present: Bools | None, *, exact: bool
-) -> Ints:
-    # Decoding the timestamps a second time as text is paid only where the floats have lost digits.
-    if not exact or not loses_nanoseconds(printed, kinds):
-        return nanoseconds(printed, kinds)
-    times = nanoseconds(decimal_timestamps(part.text))
-    return times if present is None else times[present]
+class _PhaseRows:
+    """The rows of one phase in a part, and where they stand in it."""
+
+    def __init__(self, part: FilePart, phase: str, codes: Codes, times: _PartTimes) -> None:
+        self.is_begin = phase == "B"
+        self.places: Ids = np.flatnonzero(codes == _CODE_OF_PHASE[phase]).astype(np.int32)
+        self.rows: list[Any] = [part.rows[at] for at in self.places.tolist()]
+        self._times = times
+
+    def keep(self, chosen: Bools) -> None:
+        """Leave out the other rows."""
+        if not chosen.all():
+            self.places = self.places[chosen]
+            self.rows = list(compress(self.rows, chosen.tolist()))
+
+    def times(self) -> Ints:
+        """Return when they begin (ns)."""
+        return self._times.of(self.rows, self.places)
+
+
+def _part_columns(part: FilePart, offset: int, collected: Collected) -> Iterator[FileColumns]:
+    """Yield the columns of the rows that are events: complete ones, begin rows and what memory reports."""
+    # What is decoded by phase has a type for each.
+    is_typed = bool(part.rows) and type(part.rows[0]) in _CODE_OF_TYPE
+    if is_typed:
+        codes = np.array([_CODE_OF_TYPE[type(row)] for row in part.rows], np.int8)
+    else:
+        codes = np.array([_CODE_OF_PHASE.get(row.ph, -1) for row in part.rows], np.int8)
+    times = _PartTimes(part, exact=not part.tolerant)
+    complete, instants, begins, ends, starts, arrow_ends = (_PhaseRows(part, phase, codes, times) for phase in PHASES)
+    _note_arrows(starts, collected, is_start=True)
+    _note_arrows(arrow_ends, collected, is_start=False)
+    _note_brackets(begins, ends, offset, collected)
+    yield _event_columns(complete, offset, collected)
+    if begins.rows:
+        yield _event_columns(begins, offset, collected)
+    if instants.rows:
+        instants.keep(np.array([row.name == "[memory]" for row in instants.rows], np.bool_))
+        yield _row_columns(instants, np.full(len(instants.rows), EventKind.MEMORY, np.int8), None, offset, collected)
+
+
+def _event_columns(found: _PhaseRows, offset: int, collected: Collected) -> FileColumns:
+    # A trace has a dozen categories: each is looked up once and not once per row.
+    categories = Numbering()
+    category = categories.codes([row.cat for row in found.rows])
+    kind = _kind_of_category(categories, category)
+    if None in categories and not found.is_begin:  # metadata, and what PyTorch wrote before Kineto
+        old_kinds(found.rows, np.flatnonzero(category == categories[None]), kind)
+    for name in [name for name in categories if isinstance(name, str) and CALLS_OF_VENDOR.fullmatch(name)]:
+        if name.lower() not in CATEGORY:
+            _name_calls(found.rows, np.flatnonzero(category == categories[name]), kind)
+    on_thread = category == categories[SYNC_ON_THREAD] if SYNC_ON_THREAD in categories else None
+    kept = kind != DROPPED
+    if not kept.all():
+        found.keep(kept)
+        kind, on_thread = kind[kept], on_thread if on_thread is None else on_thread[kept]
+    return _row_columns(found, kind, on_thread, offset, collected)
 
 
 def _kind_of_category(categories: Numbering, category: Ids) -> Codes:
@@ -122,86 +168,169 @@ def _kind_of_category(categories: Numbering, category: Ids) -> Codes:
     return lookup[category]
 
 
-def _name_calls(rows: list[Row], places: Ints, kind: Codes) -> None:
+def _name_calls(rows: list[Any], places: Ints, kind: Codes) -> None:
     """Let rows of an unknown vendor's runtime be calls if they have a correlation, as the profiler gives to each."""
     numbered = [at for at in places.tolist() if integers([(rows[at].args or NO_ARGS).correlation])[0] > 0]
     kind[numbered] = EventKind.RUNTIME
 
 
-def _note_arrows(rows: list[Row], flows: Ints, times: Ints, collected: Collected) -> None:
-    arrows = [at for at in flows.tolist() if rows[at].ph in ("s", "f")]
-    collected.arrows += [
-        Arrow(rows[at].ph == "s", rows[at].id, (rows[at].pid, rows[at].tid), int(times[at])) for at in arrows
-    ]
+def _note_arrows(found: _PhaseRows, collected: Collected, *, is_start: bool) -> None:
+    """Note the arrows that say more than correlations do: from forward to backward, and those of old profilers."""
+    # A file has few categories of arrows, of which most are none of these.
+    wanted = {text for text in {row.cat for row in found.rows} if text == "fwdbwd" or _is_old_arrow(text)}
+    if not wanted:
+        return
+    for row, time in zip(found.rows, found.times().tolist(), strict=True):
+        if row.cat == "fwdbwd":
+            collected.arrows.append(Arrow(is_start, row.id, (row.pid, row.tid), time))
+        elif row.cat in wanted:
+            collected.old_launches.append((row.id, time, str(row.name), is_start))
 
 
-def _note_old_launches(rows: list[Row], flows: Ints, times: Ints, collected: Collected) -> None:
-    collected.old_launches += [
-        (rows[at].id, int(times[at]), str(rows[at].name), rows[at].ph == "s")
-        for at in flows.tolist()
-        if rows[at].ph in ("s", "f")
-    ]
+def _is_old_arrow(category: str | None) -> bool:
+    return category is not None and OLD_ARROW.fullmatch(category) is not None
 
 
-def _note_brackets(rows: list[Row], times: Ints, kind: Codes, offset: int, collected: Collected) -> list[int]:
-    """Note the begin and end rows; return where the begin rows are."""
-    found = [at for at, row in enumerate(rows) if row.ph in ("B", "E") and kind[at] != DROPPED]
-    collected.brackets += [
-        Bracket(at + offset, rows[at].ph == "B", (rows[at].pid, rows[at].tid), int(times[at])) for at in found
-    ]
-    return [at for at in found if rows[at].ph == "B"]
+def _note_brackets(begins: _PhaseRows, ends: _PhaseRows, offset: int, collected: Collected) -> None:
+    """Note the begin and end rows in the order of the file."""
+    found = []
+    for rows in (begins, ends):
+        categories = Numbering()
+        kind = _kind_of_category(categories, categories.codes([row.cat for row in rows.rows]))
+        for row, place, time, own in zip(rows.rows, rows.places.tolist(), rows.times().tolist(), kind, strict=True):
+            if own != DROPPED:
+                found.append(Bracket(place + offset, rows.is_begin, (row.pid, row.tid), time))
+    collected.brackets += sorted(found, key=attrgetter("index"))
 
 
-def _end_times(rows: list[Row], start: Ints, kind: Codes, is_begin: Bools, counts: Counter[str]) -> Ints:
-    printed = list(map(attrgetter("dur"), rows))
-    kinds = set(map(type, printed))
-    if NoneType in kinds:
-        missing = np.array([value is None for value in printed])
-        counts["rows_without_duration"] += int(np.count_nonzero(missing & (kind != EventKind.MEMORY) & ~is_begin))
-        printed = [0 if value is None else value for value in printed]
-        kinds = kinds - {NoneType} | {int}
-    length = nanoseconds(printed, kinds)
+def _row_columns(
+    found: _PhaseRows, kind: Codes, on_thread: Bools | None, offset: int, collected: Collected
+) -> FileColumns:
+    """Return the columns of which the rows have something."""
+    rows = found.rows
+    args = [row.args or NO_ARGS for row in rows]
+    start = found.times()
+    columns = {
+        "index": found.places + np.int32(offset),
+        "start": start,
+        "end": _end_times(found, start, kind, collected.counts),
+        "is_begin": np.ones(len(rows), np.bool_) if found.is_begin else None,
+        "kind": kind,
+        "name": collected.names.codes([row.name for row in rows]),
+        "correlation": _numbers_of([own.correlation for own in args]),
+        "external_id": _numbers_of([own.external_id for own in args]),
+        "old_external_id": _numbers_of([own.old_external_id for own in args]),
+        "sequence": _numbers_of([own.sequence for own in args]),
+        "collective": _is_present([own.collective for own in args]),
+        **_lane_columns(rows, args, kind, on_thread, collected),
+    }
+    forward = _numbers_of([own.forward_thread for own in args])
+    columns["forward_thread"] = None if forward is None else forward.clip(-1, 2**31 - 1).astype(np.int32)
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def _end_times(found: _PhaseRows, start: Ints, kind: Codes, counts: Counter[str]) -> Ints:
+    printed = [row.dur for row in found.rows]
+    length = nanoseconds(printed)
     # INVALID is the least number of 64 bits: adding to it would make a time of it again.
-    bad = (start == INVALID) | (length == INVALID)
+    bad = np.minimum(start, length) == INVALID
+    if not bad.any():
+        return start + length
+    missing = np.array([value is None for value in printed])
+    counts["rows_without_duration"] += int(np.count_nonzero(missing & (kind != EventKind.MEMORY) & ~found.is_begin))
+    length[missing] = 0
+    bad &= ~missing | (start == INVALID)
     return np.where(bad, INVALID, start + np.where(bad, 0, length))
 
 
-def _row_columns(rows: list[Row], kind: Codes, on_thread: Bools, collected: Collected) -> FileColumns:
-    args = _by_field([row.args or NO_ARGS for row in rows])
-    on_stream = kind_mask(kind, STREAM_KINDS) | ((kind == EventKind.OTHER) & _is_present(args["stream"]))
-    on_stream &= ~on_thread
-    ids = ("correlation", "external_id", "old_external_id", "sequence", "wait_on_stream", "record_correlation")
-    return {
-        "kind": kind,
-        "name": collected.names.codes(map(attrgetter("name"), rows)),
-        **_lane_keys(rows, args, on_stream, collected),
-        **{name: integers(args[name]) for name in ids},
-        "forward_thread": integers(args["forward_thread"]).clip(-1, 2**31 - 1).astype(np.int32),
-        "collective": _is_present(args["collective"]),
-        **_moved_bytes(args, kind),
-    }
+def _numbers_of(values: list[Any]) -> Ints | None:
+    """Convert ids; nothing where all are absent, as most are."""
+    return None if values.count(-1) == len(values) else integers(values)
 
 
-def _by_field(args: list[Args]) -> FileColumns:
-    """Turn arguments into one list per field, while each object is still in the processor's cache."""
-    names = Args.__struct_fields__
-    values = list(chain.from_iterable(map(astuple, args)))
-    return {name: values[at :: len(names)] for at, name in enumerate(names)}
-
-
-def _is_present(values: list[Any]) -> Bools:
+def _is_present(values: list[Any]) -> Bools | None:
+    """Mark what is there; nothing where all of it is absent."""
     if values.count(None) == len(values):
-        return np.zeros(len(values), np.bool_)
+        return None
     return np.array([value is not None for value in values], np.bool_)
 
 
-def _moved_bytes(args: FileColumns, kind: Codes) -> FileColumns:
+def _may_be_on_stream() -> Bools:
+    found = np.zeros(max(EventKind) + 1, np.bool_)
+    found[[*STREAM_KINDS, EventKind.OTHER]] = True
+    return found
+
+
+MAY_BE_ON_STREAM = _may_be_on_stream()
+"""By kind: whether such a row may be on a stream. What only rows on streams have is looked for there."""
+
+
+def _lane_columns(
+    rows: list[Any], args: list[Args], kind: Codes, on_thread: Bools | None, collected: Collected
+) -> FileColumns:
+    """Number each row's (pid, tid), or its (device, context, stream) where it ran on one; and note what streams do."""
+    places = np.flatnonzero(MAY_BE_ON_STREAM[kind])
+    if not len(places):
+        return {"thread": _thread_codes(rows, collected)}
+    on_stream = np.ones(len(places), np.bool_)
+    listed = places.tolist()
+    own = [args[at] for at in listed]
+    of_kind = kind[places]
+    if (is_other := of_kind == EventKind.OTHER).any():
+        on_stream[is_other] = [one.stream is not None for one in compress(own, is_other.tolist())]
+    if on_thread is not None:
+        on_stream &= ~on_thread[places]
+    is_on_stream = np.zeros(len(rows), np.bool_)
+    is_on_stream[places] = on_stream
+    columns: FileColumns = {"thread": None, "stream": None}
+    if not on_stream.all() or len(places) < len(rows):
+        columns["thread"] = np.full(len(rows), -1, np.int32)
+        columns["thread"][~is_on_stream] = _thread_codes(compress(rows, (~is_on_stream).tolist()), collected)
+    if on_stream.any():
+        columns["stream"] = np.full(len(rows), -1, np.int32)
+        placed = compress(zip([rows[at] for at in listed], own, strict=True), on_stream.tolist())
+        columns["stream"][is_on_stream] = _stream_codes(placed, collected)
+    moved = {
+        "wait_on_stream": _numbers_of([one.wait_on_stream for one in own]),
+        "record_correlation": _numbers_of([one.record_correlation for one in own]),
+        **_moved_bytes(own, of_kind),
+    }
+    for name, some in moved.items():
+        if some is not None:
+            columns[name] = np.full(len(rows), ABSENT[name], some.dtype)
+            columns[name][places] = some
+    return columns
+
+
+def _thread_codes(rows: Iterable[Any], collected: Collected) -> Ids:
+    own = list(rows)
+    return collected.threads.codes(zip([row.pid for row in own], [row.tid for row in own], strict=True))
+
+
+def _stream_codes(rows: Iterable[tuple[Any, Args]], collected: Collected) -> Ids:
+    # The ids as printed are few: what they mean is asked once of each.
+    printed = Numbering()
+    codes = printed.codes((row.pid, row.tid, args.device, args.context, args.stream) for row, args in rows)
+    found: Ids = collected.streams.codes((*_stream_key(*ids), ids[0]) for ids in printed)[codes]
+    return found
+
+
+def _stream_key(pid: Any, tid: Any, device: Any, context: Any, stream: Any) -> StreamKey:
+    if device is None and isinstance(pid, str) and OLD_PROCESS.fullmatch(pid):
+        return tid, context, 0
+    return pid if device is None else device, context, tid if stream is None else stream
+
+
+def _moved_bytes(args: list[Args], kind: Codes) -> FileColumns:
     """Note what copies and sets moved: bytes, and the recorded GB/s; also of kernels, which may be copies."""
+    some = _is_present([own.bytes for own in args])
     moves = kind_mask(kind, (EventKind.MEMCPY, EventKind.MEMSET))
-    rows = np.flatnonzero(moves | ((kind == EventKind.KERNEL) & _is_present(args["bytes"])))
+    rows = np.flatnonzero(moves if some is None else moves | ((kind == EventKind.KERNEL) & some)).tolist()
+    if not rows:
+        return {}
     size, rate = np.full(len(kind), -1), np.full(len(kind), np.nan)
-    size[rows] = integers([number_or_text(args["bytes"][at]) for at in rows.tolist()]).clip(min=-1)
-    rate[rows] = [_rate_of(number_or_text(args["bandwidth"][at])) for at in rows.tolist()]
+    size[rows] = integers([number_or_text(args[at].bytes) for at in rows]).clip(min=-1)
+    rate[rows] = [_rate_of(number_or_text(args[at].bandwidth)) for at in rows]
     return {"bytes": size, "bandwidth": rate}
 
 
@@ -218,24 +347,7 @@ def _rate_of(value: Any) -> float:
     return rate if 0 <= rate <= FASTEST_GBPS else math.nan
 
 
-def _lane_keys(rows: list[Row], args: FileColumns, on_stream: Bools, collected: Collected) -> FileColumns:
-    """Number each row's (pid, tid), or its (device, context, stream) where it ran on one."""
-    thread, stream = np.full(len(rows), -1, np.int32), np.full(len(rows), -1, np.int32)
-    printed = list(map(attrgetter("pid", "tid"), rows))
-    thread[~on_stream] = collected.threads.codes(compress(printed, (~on_stream).tolist()))
-    own = zip(args["device"], args["context"], args["stream"], strict=True)
-    on_gpu = compress(zip(printed, own, strict=True), on_stream.tolist())
-    stream[on_stream] = collected.streams.codes((*_stream_key(*place, *ids), place[0]) for place, ids in on_gpu)
-    return {"thread": thread, "stream": stream}
-
-
-def _stream_key(pid: Any, tid: Any, device: Any, context: Any, stream: Any) -> StreamKey:
-    if device is None and isinstance(pid, str) and OLD_PROCESS.fullmatch(pid):
-        return tid, context, 0
-    return pid if device is None else device, context, tid if stream is None else stream
-
-
-def integers(values: Iterable[Any]) -> Ints:
+def integers(values: list[Any]) -> Ints:
     """Convert ids to int64: -1 where absent or not a number, ``BAD_ID`` where they do not fit 64 bits.
 
     Unsigned 64-bit values wrap, as the profiler's own -1 does.
@@ -243,16 +355,10 @@ def integers(values: Iterable[Any]) -> Ints:
     >>> integers([3, None, "4", 2**64 - 1, "x"]).tolist()
     [3, -1, 4, -1, -1]
     """
-    listed = list(values)
-    # Most columns are all absent, or all integers: two passes in C spare a Python call per row.
-    if listed.count(-1) == len(listed):
-        return np.full(len(listed), -1, np.int64)
-    if set(map(type, listed)) == {int}:
-        try:
-            return np.array(listed, np.int64)
-        except OverflowError:
-            pass
-    return np.array([-1 if value is None else _integer_or_bad(value) for value in listed], np.int64)
+    array = plain_numbers(values)
+    if array is not None and array.dtype == np.int64:
+        return array
+    return np.array([-1 if value is None else _integer_or_bad(value) for value in values], np.int64)
 
 
 def _integer_or_bad(value: Any) -> int:
@@ -462,7 +568,8 @@ def _final_kinds(columns: FileColumns, names: tuple[str, ...], name: Ids) -> Cod
 
 def _sync_table(events: EventTable, columns: FileColumns, order: Ints) -> SyncTable:
     event = np.flatnonzero(events.kind == EventKind.SYNC_RECORD).astype(np.int32)
-    stream, record = (columns[name][order[event]] for name in ("wait_on_stream", "record_correlation"))
+    names = ("wait_on_stream", "record_correlation")
+    stream, record = (columns[name][order[event]].astype(np.int64, copy=False) for name in names)
     for column in (stream, record):
         column[column == NO_STREAM] = -1
     return SyncTable(freeze(event), freeze(stream), freeze(record))
@@ -471,7 +578,7 @@ def _sync_table(events: EventTable, columns: FileColumns, order: Ints) -> SyncTa
 def _copy_table(events: EventTable, columns: FileColumns, order: Ints) -> CopyTable:
     event = np.flatnonzero(kind_mask(events.kind, (EventKind.MEMCPY, EventKind.MEMSET))).astype(np.int32)
     size, rate = (columns[name][order[event]] for name in ("bytes", "bandwidth"))
-    return CopyTable(freeze(event), freeze(size), freeze(rate))
+    return CopyTable(freeze(event), freeze(size.astype(np.int64, copy=False)), freeze(rate))
 
 
 def _pair_arrows(arrows: list[Arrow], base: int, lane_code: Callable[[Number, Number], int]) -> Flows:

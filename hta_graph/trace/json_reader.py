@@ -64,6 +64,53 @@ class Row(msgspec.Struct, gc=False):
     id: Number = None
 
 
+class Complete(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
+    """A complete event as a :class:`Row` of a known phase, which takes less time to decode."""
+
+    cat: str | None = None
+    name: str | None = None
+    pid: Number = None
+    tid: Number = None
+    ts: Number = None
+    dur: Number = None
+    args: Args | None = None
+
+
+class Instant(Complete, tag="i"):
+    """An instant."""
+
+
+class Begin(Complete, tag="B"):
+    """The begin of an event that is bracketed by two rows."""
+
+
+class End(Complete, tag="E"):
+    """Its end."""
+
+
+class ArrowStart(msgspec.Struct, gc=False, tag_field="ph", tag="s"):
+    """Where an arrow starts."""
+
+    id: Number = None
+    pid: Number = None
+    tid: Number = None
+    ts: Number = None
+    cat: str | None = None
+    name: str | None = None
+
+
+class ArrowEnd(ArrowStart, tag="f"):
+    """Where it ends."""
+
+
+class Metadata(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
+    """A row that names a process or a thread."""
+
+
+class Counter(Metadata, tag="C"):
+    """A row that counts."""
+
+
 @dataclass(frozen=True)
 class Header:
     """What the file says about itself; any field may be absent or of any type."""
@@ -116,10 +163,14 @@ def header_of_object(document: Mapping[str, Any]) -> Header:
 
 @dataclass(frozen=True)
 class RowShape(Generic[AnyRow]):
-    """What is read of each row: the decoder's type, and how a tolerant parser's object becomes one."""
+    """What is read of each row: the decoder's type, and how a tolerant parser's object becomes one.
+
+    ``by_phase`` is tried before: a union of types, of which ``ph`` chooses one.
+    """
 
     type: type[AnyRow]
     from_object: Callable[[dict[str, Any]], AnyRow]
+    by_phase: RowShape[Any] | None = None
 
     @property
     def document(self) -> Any:
@@ -152,6 +203,10 @@ def _tolerant_row(row: dict[str, Any]) -> Row:
 
 EVENT_ROWS = RowShape(Row, _tolerant_row)
 """What decides the graph."""
+_KNOWN_PHASES: Any = Complete | Instant | Begin | End | ArrowStart | ArrowEnd | Metadata | Counter
+ROWS_BY_PHASE = RowShape(Row, _tolerant_row, RowShape(_KNOWN_PHASES, _tolerant_row))
+"""The same in less time; a row of no known phase makes all rows from its part on a :class:`Row`."""
+PHASE_OF_TYPE: dict[type, str] = {kind: kind.__struct_config__.tag for kind in _KNOWN_PHASES.__args__}
 
 
 CUT_LITERAL = lazy_pattern(
@@ -385,6 +440,7 @@ class Parts:
         self._path = path
         self._raw = raw
         self._shape = shape
+        self._by_phase = shape.by_phase
         self._salvage = salvage
         self._good: list[tuple[int, int]] = []
         self._behind = b""
@@ -435,6 +491,7 @@ class Parts:
             self.non_objects += part.non_objects
             self.tolerant |= part.tolerant
             yield part
+            del part  # its rows are let go before the next ones are decoded
 
     def _decoded_parts(self) -> Iterator[FilePart]:
         begin = self._first_event()
@@ -445,9 +502,9 @@ class Parts:
                 and len(self._raw) - at > 2 * PART_BYTES
                 and (cut := self._decode_next_part(at)) is not None
             ):
-                part, at = cut
-                self.taken = at
-                yield part
+                self.taken = at = cut[1]
+                yield cut[0]
+                del cut
             self.taken = len(self._raw)
             last = self._decode_rest(begin, at)
         except FaultError as fault:
@@ -523,6 +580,7 @@ class Parts:
                 following = max(following, past + len(SEPARATORS.match(self._raw, past)[0]))  # type: ignore[index]
             self.taken = at = following
             yield part
+            del part
 
     def _decode_one_by_one(self, at: int, end: int) -> tuple[FilePart, int]:
         """Decode the events between two places that are JSON; return also where the last of them ends."""
@@ -629,9 +687,17 @@ class Parts:
         return FilePart(found.rows, b"", tolerant=True, non_objects=found.non_objects)
 
     def _decode_strictly(self, text: bytes) -> FilePart:
+        if self._by_phase:
+            try:
+                return self._decode_as(text, self._by_phase)
+            except msgspec.ValidationError:
+                self._by_phase = None
+        return self._decode_as(text, self._shape)
+
+    def _decode_as(self, text: bytes, shape: RowShape[Any]) -> FilePart:
         if is_array(text):
-            return FilePart(msgspec.json.decode(text, type=self._shape.listed), text)
-        document = msgspec.json.decode(text, type=self._shape.document)
+            return FilePart(msgspec.json.decode(text, type=shape.listed), text)
+        document = msgspec.json.decode(text, type=shape.document)
         self.header = document.header
         return FilePart(document.rows, text)
 
@@ -708,6 +774,7 @@ class RowReader:
         begin_stage(f"reading {self._path.name}")
         for part in self._parts:
             yield part
+            del part
             advance_stage(self._parts.taken, self._text)
             self._refuse_crumbs()
             growth.check()

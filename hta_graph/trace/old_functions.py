@@ -18,7 +18,6 @@ import numpy as np
 from hta_graph.arrays import freeze
 from hta_graph.model import Codes, EventKind, Ids, Ints
 from hta_graph.text.lazy_pattern import lazy_pattern
-from hta_graph.trace.json_reader import Row
 from hta_graph.trace.table import EventTable
 
 OLD_PROCESS = lazy_pattern(r"(?P<kind>[A-Z]\w{1,20}) functions")
@@ -30,7 +29,7 @@ LaunchArrow = tuple[Any, int, str, bool]
 """An arrow's id, time (ns), name, and whether it starts there."""
 
 
-def old_kinds(rows: Sequence[Row], places: Ints, kind: Codes) -> None:
+def old_kinds(rows: Sequence[Any], places: Ints, kind: Codes) -> None:
     """Set the kinds of the rows at some places, which have no category, where their process says what they are."""
     for at in places.tolist():
         pid = rows[at].pid

@@ -21,7 +21,7 @@ from hta_graph.trace.decompress import FileBytes, read_bytes
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import foreign_trace_error, writer_of
 from hta_graph.trace.header import has_captures, has_gpu_rows, has_labelled_processes, has_node_names, peek_header
-from hta_graph.trace.json_reader import Header, RowReader
+from hta_graph.trace.json_reader import ROWS_BY_PHASE, Header, RowReader
 from hta_graph.trace.launch_arrows import match_launches_by_arrows
 from hta_graph.trace.lost_returns import end_frames_with_callers
 from hta_graph.trace.memory_limit import out_of_memory_error, paused_gc
@@ -122,7 +122,7 @@ def traces_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False
         TraceError: as :func:`read_trace`.
     """
     with paused_gc():
-        rows = RowReader(path, content, salvage=salvage)
+        rows = RowReader(path, content, ROWS_BY_PHASE, salvage=salvage)
         collected = collect_columns(rows)
         traces = assemble_traces(path, collected, rows.facts)
     _refuse_foreign(path, content, traces, rows.facts.header)

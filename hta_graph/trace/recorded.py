@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from hta_graph.model import Ids
+from hta_graph.model import EventKind, Ids
 
 FileColumns = dict[str, Any]
 
@@ -47,7 +47,33 @@ class Numbering(dict[Any, int]):
         >>> Numbering().codes("abca").tolist()
         [0, 1, 2, 0]
         """
-        return np.fromiter(map(self.__getitem__, values), np.int32)
+        return np.fromiter(map(self.__getitem__, values), np.int32, len(values) if isinstance(values, list) else -1)
+
+
+ABSENT: Mapping[str, np.generic] = {
+    "index": np.int32(-1), "start": np.int64(-(2**63)), "end": np.int64(-(2**63)), "is_begin": np.False_,
+    "kind": np.int8(EventKind.OTHER), "name": np.int32(-1), "thread": np.int32(-1), "stream": np.int32(-1),
+    "correlation": np.int32(-1), "external_id": np.int32(-1), "old_external_id": np.int32(-1),
+    "sequence": np.int32(-1), "wait_on_stream": np.int32(-1), "record_correlation": np.int32(-1),
+    "forward_thread": np.int32(-1), "collective": np.False_, "bytes": np.int32(-1), "bandwidth": np.float64(np.nan),
+}  # fmt: skip
+"""The columns of rows, and what stands in them where there is nothing: only parts that have something keep them."""
+
+
+def join_column(parts: list[np.ndarray[Any, Any] | None], lengths: Sequence[int], name: str) -> np.ndarray[Any, Any]:
+    """Return one column of all rows: a single value where no part has one; the parts are let go."""
+    absent, count = ABSENT[name], sum(lengths)
+    types = {part.dtype for part in parts if part is not None}
+    if not types:
+        return np.broadcast_to(absent, count)
+    found = np.full(count, absent, np.result_type(*types))
+    first = 0
+    for at, length in enumerate(lengths):
+        if (part := parts[at]) is not None:
+            found[first : first + length] = part
+        parts[at] = None
+        first += length
+    return found
 
 
 @dataclass

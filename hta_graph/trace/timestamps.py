@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -19,47 +19,61 @@ INVALID = np.iinfo(np.int64).min
 EXACT_FLOAT_LIMIT_US = 2.0**43
 """Below this a float64 holds three decimals: its spacing is under a thousandth, so rounding gives the printed ns."""
 
-UNKNOWN_TYPES: Set[type] = frozenset()
-
 LIMIT_US = 2**62 // 1000
 """Times beyond ±146 years do not fit after a base time is added."""
 
 
-def loses_nanoseconds(values: Sequence[object], kinds: Set[type] = UNKNOWN_TYPES) -> bool:
-    """Say whether a float64 has lost decimals of these timestamps (epoch microseconds printed with a fraction).
+def plain_numbers(values: Sequence[Any]) -> NDArray[Any] | None:
+    """Return integers as int64, and floats, or both, as float64; None where others are among them, or larger ones.
 
-    ``kinds`` are the types of the values, where they are known already.
+    The values are a decoder's, without booleans.
 
-    >>> loses_nanoseconds([1712195495519689.125]), loses_nanoseconds([6322354305173.787])
-    (True, False)
+    >>> plain_numbers([1, 2]), plain_numbers([1, 2.5]), plain_numbers([1, "2"]), plain_numbers([1, None])
+    (array([1, 2]), array([1. , 2.5]), None, None)
     """
-    kinds = kinds or set(map(type, values))
-    if float not in kinds:
-        return False
-    floats = np.array(values if kinds == {float} else [value for value in values if isinstance(value, float)])
-    with np.errstate(invalid="ignore"):
-        return bool((np.abs(floats) >= EXACT_FLOAT_LIMIT_US).any())
+    try:
+        # What a sum is says what its terms are, in a fifth of the time in which their types can be looked at.
+        kind = type(sum(values))
+        if kind is int or kind is float:
+            return np.fromiter(values, np.int64 if kind is int else np.float64, len(values))
+    except (TypeError, OverflowError):
+        pass
+    return None
 
 
-def nanoseconds(values: Sequence[object], kinds: Set[type] = UNKNOWN_TYPES) -> Ints:
+def nanoseconds(values: Sequence[Any], exact: Callable[[], Ints] | None = None) -> Ints:
     """Convert printed microseconds (numbers or text) to int64 ns; :data:`INVALID` where that is impossible.
 
-    ``kinds`` are the types of the values, where they are known already.
+    ``exact`` gives the times where floats have lost decimals, as of epoch microseconds that are printed with three.
 
     >>> nanoseconds([1, 2.5, "1704161511420306.491"]).tolist()
     [1000, 2500, 1704161511420306491]
     >>> nanoseconds([float("nan"), None, "soon"]).tolist() == [INVALID] * 3
     True
+    >>> [nanoseconds([time], lambda: "read again") for time in (1712195495519689.125, 6322354305173.787)]
+    ['read again', array([6322354305173787])]
     """
-    if (kinds or set(map(type, values))) <= {int, float}:
-        array = np.asarray(values)
-        # The sorts that nearly all traces hold, without a Python call per value.
-        if array.dtype == np.int64:
-            return _scaled_to_ns(array, np.abs(array) < LIMIT_US)
-        if array.dtype == np.float64:
-            with np.errstate(invalid="ignore"):
-                return _scaled_to_ns(array, np.abs(array) < LIMIT_US)
+    numbers = plain_numbers(values)
+    if exact is not None and _loses_nanoseconds(values, numbers):
+        return exact()
+    # The sorts that nearly all traces hold, without a Python call per value.
+    if numbers is not None:
+        with np.errstate(invalid="ignore"):
+            return _scaled_to_ns(numbers, np.abs(numbers) < LIMIT_US)
+    if None in values:
+        found = np.full(len(values), INVALID)
+        found[[value is not None for value in values]] = nanoseconds([value for value in values if value is not None])
+        return found
     return np.fromiter((_exact_ns(value) for value in values), np.int64, len(values))
+
+
+def _loses_nanoseconds(values: Sequence[Any], numbers: NDArray[Any] | None) -> bool:
+    if numbers is None:
+        numbers = np.array([value for value in values if isinstance(value, float)], np.float64)
+    if numbers.dtype != np.float64:
+        return False
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(numbers) >= EXACT_FLOAT_LIMIT_US).any())
 
 
 def _scaled_to_ns(array: NDArray[Any], fits: Bools) -> Ints:

@@ -23,6 +23,8 @@ from hta_graph.quick_dataclass import dataclass
 
 UNREACHED = -(2**61)
 """Below this a value (ns) says that no way leads to a point."""
+LEFT_OUT = UNREACHED // 2
+"""The weight (ns) of an edge that is left out: any other cause of its target is later."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +53,25 @@ class LongestPaths:
         place: where each point stands in an order of causes; edges that go back in it are found and dealt with.
         fixed: points that keep the value that they are given; so do those without a cause.
         preferred: edges that are named as the cause where several are equally late.
+        kept: edges that count; None: all.
 
     Raises:
         QueryError: the edges form a cycle.
     """
 
     def __init__(
-        self, source: Ids, target: Ids, lane_order: Ids, place: Ids | Ints, fixed: Bools, preferred: Bools
+        self,
+        source: Ids,
+        target: Ids,
+        lane_order: Ids,
+        place: Ids | Ints,
+        fixed: Bools,
+        preferred: Bools,
+        kept: Bools | None = None,
     ) -> None:
         self.source, self.target = source, target
         self._place, self._preferred = place, preferred
-        used = np.flatnonzero(~fixed[target])
+        used = np.flatnonzero(~fixed[target] if kept is None else ~fixed[target] & kept)
         causes = np.bincount(target[used], minlength=len(fixed))
         self.is_root = freeze(causes == 0)
         self._meets = causes > 1
@@ -80,11 +90,11 @@ class LongestPaths:
         follows = np.zeros(len(points), np.bool_)
         follows[1:] = before[1:] == points[:-1]
         run = np.cumsum(~follows) - 1
-        self._followers, self._run = np.flatnonzero(follows), run
-        self._follow_by = self._cause[points[self._followers]]
         self._run_of = np.full(len(self.is_root), -1, np.int32)
         self._run_of[points] = run
         self._run_start = np.flatnonzero(~follows)
+        self._run_length = np.diff(np.append(self._run_start, len(points)))
+        self._followed_edge = self._cause[points]
         first = points[self._run_start]
         hangs_on = np.where(self._meets[first], -1, before[self._run_start])
         # Runs that hang on others, level by level: of most runs the first point is a meeting or follows a root.
@@ -101,6 +111,7 @@ class LongestPaths:
             head_of_run[hanging[ready]] = known[ready]
             self._levels.append((hanging[ready], hangs_on[hanging[ready]]))
             hanging = hanging[~ready]
+        self._head_of_run = head_of_run
         self.head[points] = head_of_run[run]
 
     def _ordered_joins(self) -> JoinNodes:
@@ -154,21 +165,35 @@ class LongestPaths:
 
     # -- with weights --------------------------------------------------------------------------------------------------
 
-    def offsets(self, weight: Ints | Floats) -> Any:
-        """Return for every point how far (ns) it lies behind the node that it hangs on."""
-        points = self._points
-        behind = np.zeros(len(points), weight.dtype)
-        behind[self._followers] = weight[self._follow_by]
-        np.cumsum(behind, out=behind)
-        behind -= behind[self._run_start][self._run]
-        found = np.zeros(len(self.is_root), weight.dtype)
-        found[points] = behind
+    def _along_runs(self, weight: Ints | Floats) -> tuple[Any, Any]:
+        """Add up weights along all runs, one behind the other.
+
+        Returns:
+            for each point of the runs, and last for none, the sum (ns) up to it, and for each run, and last for none,
+            how far (ns) its first point lies behind the node that it hangs on.
+        """
+        summed = np.empty(len(self._points) + 1, weight.dtype)
+        along = summed[:-1]
+        np.take(weight, self._followed_edge, out=along, mode="wrap")
+        along[self._run_start] = 0
+        np.cumsum(along, out=along)
+        summed[-1] = 0
+        first = np.zeros(len(self._run_start) + 1, weight.dtype)
         for runs, above in self._levels:
-            first = self._run_start[runs]
-            base = found[above] + weight[self._cause[points[first]]]
-            members, at = expand_ranges(first, np.diff(np.append(self._run_start, len(points)))[runs])
-            found[points[at]] += base[members]
-        return found
+            first[runs] = self._behind(summed, first, self._places_of(above))
+            first[runs] += weight[self._followed_edge[self._run_start[runs]]]
+        return summed, first
+
+    def _places_of(self, points: Ids) -> tuple[Ids, Ids, Ints]:
+        """Return where points stand in the runs, in which run, and where that begins; -1 in none."""
+        run = self._run_of[points]
+        return self._place_in_run[points], run, np.append(self._run_start, -1)[run]
+
+    @staticmethod
+    def _behind(summed: Any, first: Any, places: tuple[Ids, Ids, Ints]) -> Any:
+        """Return how far (ns) points lie behind the nodes that they hang on."""
+        at, run, begin = places
+        return summed[at] - summed[begin] + first[run]
 
     def values(self, weight: Ints | Floats, start: Ints) -> Any:
         """Return the value (ns) of every point: that of ``start`` where it is fixed, else the latest way to it.
@@ -177,11 +202,16 @@ class LongestPaths:
             weight: of each edge (ns).
             start: the value of each point that is a root.
         """
-        behind, meets = self.offsets(weight), self.meetings
-        node_values = self._pass(start[self.nodes], behind[meets.source] + weight[meets.edge])
+        summed, first = self._along_runs(weight)
+        joined = self._behind(summed, first, self._places_of_joins) + weight[self.meetings.edge]
         found = start.astype(weight.dtype)
-        found[self.nodes] = node_values
-        return found[self.head] + behind
+        found[self.nodes] = self._pass(start[self.nodes], joined)
+        # From each node on as far as its runs reach; summed in this order, a node itself stays what it is.
+        along = summed[:-1]
+        along -= np.repeat(along[self._run_start], self._run_length)
+        along += np.repeat(found[self._head_of_run] + first[:-1], self._run_length)
+        found[self._points] = along
+        return found
 
     def many(self, weights: Iterable[Ints], start: Ints, points: Ids) -> Ints:
         """Return the values (ns) of some points under many weights, a row each: cheaper than one after the other."""
@@ -204,10 +234,11 @@ class LongestPaths:
             how far it lies behind its own.
         """
         meets, joined, behind = self.meetings, list[Ints](), list[Ints]()
+        places = self._places_of(points)
         for weight in weights:
-            offset = self.offsets(weight)
-            joined.append(offset[meets.source] + weight[meets.edge])
-            behind.append(offset[points])
+            along = self._along_runs(weight)
+            joined.append(self._behind(*along, self._places_of_joins) + weight[meets.edge])
+            behind.append(self._behind(*along, places))
         if not behind:
             return np.empty((len(meets.edge), 0), np.int64), np.empty((len(points), 0), np.int64)
         return np.stack(joined, axis=1), np.stack(behind, axis=1)
@@ -251,6 +282,10 @@ class LongestPaths:
         return found
 
     @cached_property
+    def _places_of_joins(self) -> tuple[Ids, Ids, Ints]:
+        return self._places_of(self.meetings.source)
+
+    @cached_property
     def _place_in_run(self) -> Ids:
         place = np.full(len(self.is_root), -1, np.int32)
         place[self._points] = np.arange(len(self._points), dtype=np.int32)
@@ -260,10 +295,13 @@ class LongestPaths:
         """Return for each rendezvous the edge that decided, of equals the preferred one."""
         meets = self.meetings
         target = self.target[meets.edge]
-        # Summed as when it was decided, so that rounding, where weights are no whole numbers, is the same.
-        behind = self.offsets(weight)
-        heads = values[self.head[meets.source]]
-        decides = np.flatnonzero(heads + (behind[meets.source] + weight[meets.edge]) == values[target])
+        if np.issubdtype(weight.dtype, np.integer):
+            reached = values[meets.source] + weight[meets.edge]
+        else:
+            # Summed as when it was decided, so that rounding is the same.
+            behind = self._behind(*self._along_runs(weight), self._places_of_joins)
+            reached = values[self.head[meets.source]] + (behind + weight[meets.edge])
+        decides = np.flatnonzero(reached == values[target])
         chosen = np.full(len(self.is_root), -1, np.int32)
         # Written from the back: of several the first one, which is preferred, stays.
         chosen[target[decides][::-1]] = meets.edge[decides][::-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,18 +14,10 @@ from hta_graph.storage.location import Location
 from hta_graph.trace.memory_limit import ColumnsLimit
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.export import THREAD_MASK, Export, RankProcess
-from hta_graph.trace.nsys.sources import NO_TIME, SYNCS, Batch
+from hta_graph.trace.nsys.sources import SYNCS, Batch
 from hta_graph.trace.profiler_names import AUTOGRAD_OPERATOR, CATEGORY
-from hta_graph.trace.recorded import Collected, Numbering, Recorded
+from hta_graph.trace.recorded import ABSENT, Collected, Numbering, Recorded, join_column
 
-ABSENT: Mapping[str, np.generic] = {
-    "index": np.int32(-1), "start": np.int64(NO_TIME), "end": np.int64(NO_TIME), "is_begin": np.False_,
-    "kind": np.int8(EventKind.OTHER), "name": np.int32(-1), "thread": np.int32(-1), "stream": np.int32(-1),
-    "correlation": np.int32(-1), "external_id": np.int32(-1), "old_external_id": np.int32(-1),
-    "sequence": np.int32(-1), "wait_on_stream": np.int32(-1), "record_correlation": np.int32(-1),
-    "forward_thread": np.int32(-1), "collective": np.False_, "bytes": np.int32(-1), "bandwidth": np.float64(np.nan),
-}  # fmt: skip
-"""The columns of rows, and what stands in them where there is nothing: only tables that have something keep them."""
 Part = dict[str, np.ndarray[Any, Any]]
 
 
@@ -72,7 +64,7 @@ class _Collector:
         """Return all rows together."""
         lengths = [len(part["name"]) for part in self._parts]
         # Each column's parts are let go before the next one's are joined.
-        columns = {name: _joined([part.pop(name, None) for part in self._parts], lengths, name) for name in ABSENT}
+        columns = {name: join_column([part.pop(name, None) for part in self._parts], lengths, name) for name in ABSENT}
         self._parts = []
         if lengths:
             columns["forward_thread"] = self._forward_threads(columns)
@@ -125,22 +117,6 @@ def _narrowed(name: str, column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] |
     if absent.dtype == np.int32 and (column.astype(np.int32) == column).all():
         return column.astype(np.int32)
     return column
-
-
-def _joined(parts: list[np.ndarray[Any, Any] | None], lengths: list[int], name: str) -> np.ndarray[Any, Any]:
-    """Return one column of all rows: a single value where no part has one."""
-    absent, count = ABSENT[name], sum(lengths)
-    types = {part.dtype for part in parts if part is not None}
-    if not types:
-        return np.broadcast_to(absent, count)
-    found = np.full(count, absent, np.result_type(*types))
-    first = 0
-    for at, length in enumerate(lengths):
-        if (part := parts[at]) is not None:
-            found[first : first + length] = part
-        parts[at] = None
-        first += length
-    return found
 
 
 def thread_numbers(batch: Batch) -> Ints:
