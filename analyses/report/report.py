@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import pandas as pd
 
-from analyses.display.page import page_of
+from analyses.display.page import page_pieces, part_of
 from analyses.messages import report as words
 from analyses.messages.window import OTHER_STEP
 from analyses.report import sections
@@ -35,20 +36,23 @@ def page(
     summary: Summary, sections: Sequence[Section], timeline: TimelinePage | None = None, overlay: str = ""
 ) -> bytes:
     """Return the page, with as many rows of each table as fit. ``overlay`` is the address of a file to offer."""
+    around = page_pieces(
+        "report.html",
+        scripts=(*SCRIPTS, "tables.js") if timeline else ("tables.js",),
+        title=summary.title,
+        summary=summary,
+        words=words,
+        sections=sections,
+        timeline=timeline,
+        timeline_classes=True,
+        overlay=overlay,
+    )
+    printed = [section.printed(MOST_ROWS) for section in sections]
+    table_of = cache(lambda table, rows: part_of("table.html", table=table.shown(rows)).encode("utf-8", "replace"))
     rows = MOST_ROWS
     while True:
-        made = page_of(
-            "report.html",
-            scripts=(*SCRIPTS, "tables.js") if timeline else ("tables.js",),
-            title=summary.title,
-            summary=summary,
-            words=words,
-            most_rows=rows,
-            sections=sections,
-            timeline=timeline,
-            timeline_classes=True,
-            overlay=overlay,
-        )
+        tables = [b"".join(table_of(table, min(rows, table.rows)) for table in own) for own in printed]
+        made = b"".join(piece for pair in zip(around, [*tables, b""], strict=True) for piece in pair)
         if len(made) <= MOST_BYTES or rows < 2:
             return made
         rows = rows * 4 // 5

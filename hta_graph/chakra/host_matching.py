@@ -196,7 +196,7 @@ def match_host_trace(
     if not any_process:
         _check_process(graph, host)
     details = details or read_event_args(graph.trace, [RECORD_FUNCTION_ID])
-    record_ids = integers(map(number_or_text, details[RECORD_FUNCTION_ID][recorded.row].tolist()))
+    record_ids = integers([*map(number_or_text, details[RECORD_FUNCTION_ID][recorded.row].tolist())])
     method, (i, j) = _best_pairs(graph, host, hosted, recorded, record_ids)
     share = len(i) / len(hosted.row)
     if share < MIN_MATCHED_SHARE:
