@@ -861,14 +861,9 @@ class RowReader:
         return self._parts.closed_text
 
 
-PLAIN_HEADER = re.compile(rb'"(schemaVersion|deviceProperties)"\s*:')
-"""What shows, before the events, that a file is the profiler's."""
-
-
-def is_plain_header(head: bytes) -> bool:
-    """Return whether a text begins as the profiler's files do: its events are then read without holding all of it."""
-    events = EVENTS_KEY.search(head)
-    return events is not None and PLAIN_HEADER.search(head, 0, events.start()) is not None
+def has_plain_header(head: bytes) -> bool:
+    """Return whether a text shows at its beginning where its events begin: it can be read without holding all of it."""
+    return EVENTS_KEY.search(head) is not None
 
 
 def closed_text(path: Location, content: FileBytes) -> bytes:

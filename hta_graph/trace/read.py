@@ -21,7 +21,7 @@ from hta_graph.trace.decompress import FileBytes, TextStream, open_text, read_by
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import foreign_trace_error, writer_of
 from hta_graph.trace.header import has_captures, has_gpu_rows, has_labelled_processes, has_node_names, peek_header
-from hta_graph.trace.json_reader import ROWS_BY_PHASE, Header, RowReader, is_plain_header
+from hta_graph.trace.json_reader import ROWS_BY_PHASE, Header, RowReader, has_plain_header
 from hta_graph.trace.launch_arrows import match_launches_by_arrows
 from hta_graph.trace.lost_returns import end_frames_with_callers
 from hta_graph.trace.memory_limit import out_of_memory_error, paused_gc
@@ -93,7 +93,7 @@ def read_recordings(
             for recorded in reader.columns(place, ranks, process, salvage=salvage)
         ]
         return [trace for trace, _ in found], found[0][1]
-    with open_text(place, is_plain_header) as content:
+    with open_text(place, has_plain_header) as content:
         traces = traces_of_bytes(place, content, salvage=salvage)
     linked = [match_launches_by_external_id(match_launches_by_arrows(found)) for found in traces]
     return [end_frames_with_callers(found) for found in linked], ""
@@ -146,6 +146,7 @@ def _refuse_foreign(path: Location, content: FileBytes | TextStream, traces: Seq
     kinds = np.concatenate([trace.events.kind for trace in traces])
     if not len(kinds) or isinstance(header.settings.get(SCHEMA_VERSION), int):
         return
+    # Only of a file without the header of a profiler's, the whole text is needed.
     text = content.data if isinstance(content, FileBytes) else read_bytes(path).data
     is_host = kind_mask(kinds, HOST_KINDS)
     looks_like_kineto = bool(is_host.any()) or header != Header() or PROFILER_RANGE.encode() in text
