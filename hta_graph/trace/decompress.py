@@ -299,28 +299,6 @@ def cached_text() -> Iterator[None]:
         _CACHED.reset(token)
 
 
-KEPT_BYTES = 256 << 20
-"""Longer texts are not kept for a second reading."""
-_LAST_READ: ContextVar[dict[Location, FileBytes] | None] = ContextVar("last_read", default=None)
-"""The text that was read last, where it is kept."""
-
-
-@contextmanager
-def text_for_second_reading() -> Iterator[None]:
-    """Keep the text that is read last until it is read again, as the details of events are, or let go."""
-    token = _LAST_READ.set({})
-    try:
-        yield
-    finally:
-        _LAST_READ.reset(token)
-
-
-def let_go_of_text() -> None:
-    """Free what is kept for a second reading: from here on memory is needed for other things."""
-    if (last := _LAST_READ.get()) is not None:
-        last.clear()
-
-
 def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
     """Read and decompress one file; of one that does not begin as JSON does, no more than shows that.
 
@@ -333,14 +311,9 @@ def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
         TooLargeError: its text is longer than there is memory for.
         MissingExtraError: the file is zstd and no decoder is installed.
     """
-    kept, last = _CACHED.get(), _LAST_READ.get()
+    kept = _CACHED.get()
     if kept is None:
-        again = last.pop(path, None) if last else None
-        found = again or _read_file(path, per_byte)
-        if last is not None and again is None and len(found.data) <= KEPT_BYTES:
-            last.clear()
-            last[path] = found
-        return found
+        return _read_file(path, per_byte)
     if path not in kept:
         kept[path] = _read_file(path, per_byte)
     return kept[path]
