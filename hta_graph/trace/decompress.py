@@ -332,16 +332,16 @@ def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
         MissingExtraError: the file is zstd and no decoder is installed.
     """
     kept, last = _CACHED.get(), _LAST_READ.get()
-    if kept is None:
-        again = last.pop(path, None) if last else None
-        found = again or _read_file(path, per_byte)
-        if last is not None and again is None and len(found.data) <= KEPT_BYTES:
-            last.clear()
-            last[path] = found
-        return found
-    if path not in kept:
-        kept[path] = _read_file(path, per_byte)
-    return kept[path]
+    if kept and path in kept:
+        return kept[path]
+    again = last.pop(path, None) if last else None
+    found = again or _read_file(path, per_byte)
+    if last is not None and again is None and len(found.data) <= KEPT_BYTES:
+        last.clear()
+        last[path] = found
+    if kept is not None:
+        kept[path] = found
+    return found
 
 
 def read_any_format(path: Location, *, per_byte: float) -> FileBytes:
