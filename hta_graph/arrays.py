@@ -212,6 +212,11 @@ def take_or(values: np.ndarray[Any, Any] | Sequence[Any], rows: Ids | Ints, othe
     column = np.asarray(values)
     if not len(column):
         return np.full(len(rows), otherwise, column.dtype)
+    if len(rows) > len(column):
+        # The place -1 is then the last one.
+        padded = np.empty(len(column) + 1, column.dtype)
+        padded[:-1], padded[-1] = column, otherwise
+        return padded[rows]
     missing = rows < 0
     found = column[np.where(missing, 0, rows)]
     found[missing] = otherwise

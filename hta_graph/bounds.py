@@ -17,14 +17,14 @@ stays, so that of all ranks the least idle one bounds what hosts save. What is e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hta_graph.arrays import distinct, take_or
+from hta_graph.arrays import distinct
 from hta_graph.errors import QueryError
 from hta_graph.gpu_activity import Activities, WorkType, activities, exposure
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -32,8 +32,8 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import CPU_KINDS, Bools, EventKind, Floats, Ids, Ints, kind_mask
 from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.intervals import Intervals, union
-from hta_graph.paths.time_accounting import TimePart
 from hta_graph.paths.windows import Window, step
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.driver_lock import waits_for_lock
 
 if TYPE_CHECKING:
@@ -315,17 +315,15 @@ class Bounds:
         Waits that are left out let the host go on: no more than the GPU computes nothing. Of edges that get other
         weights nothing is known.
         """
-        parts = draft.base.parts
-        faster = draft.factor < 1.0
-        owner = parts.owner[faster]
-        runs = take_or(self.graph.is_gpu, owner, otherwise=False) & (parts.part[faster] == TimePart.ACTIVITY)
+        faster = np.flatnonzero(draft.factor < 1.0)
+        runs = draft.base.is_gpu_work[faster]
         shares = np.zeros(len(self.graph.event_table))
-        np.maximum.at(shares, owner[runs], 1.0 - draft.factor[faster][runs])
+        np.maximum.at(shares, draft.base.parts.owner[faster[runs]], 1.0 - draft.factor[faster[runs]])
         rows = np.flatnonzero(shares)
         found = self.of_work(rows, shares[rows])
         # Without other changes nothing moves, and what moves may wait no more for the driver's lock.
         found += self.lock_waits_ns if found else 0
-        if draft.weighed.any() or draft.extra.any():
+        if draft.is_reweighed:
             return self.length_ns
         if not runs.all() or draft.is_reshaped:
             # Without rows of a GPU there is no idle time to measure by, but what runs on threads and communicates.

@@ -2832,8 +2832,8 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "what is usual is that of all ranks",
         "hta_graph/what_if/replay_graph.py",
-        "zip(graph.rank_graphs, edges_by_rank(graph), strict=True)",
-        "((part, np.concatenate(edges_by_rank(graph))) for part in graph.rank_graphs)",
+        "_usual_lags_of_rank(first, measured[rows], binds[rows])",
+        "_usual_lags_of_rank(alike[0][1], measured[alike[0][0]], binds[alike[0][0]])",
     ),
     of_ranks(
         "what a stream goes on with is not looked at",
@@ -2904,8 +2904,8 @@ REPLAYED = (
     Mutation(
         "waits are replayed twice",
         "hta_graph/what_if/replay_graph.py",
-        "np.isin(role, SAME_LANE_ROLES), measured[bound_by],",
-        "np.isin(role, SAME_LANE_ROLES), measured,",
+        "ON_LANE_KINDS[edges.kind], measured[bound_by],",
+        "ON_LANE_KINDS[edges.kind], measured,",
         REPLAY,
     ),
     Mutation(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from hta_graph.quick_dataclass import dataclass
 
 AddOption = Callable[[argparse.ArgumentParser], None]
 """Adds an option, or a group of them, to a parser."""

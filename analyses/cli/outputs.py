@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from analyses.display.stderr import say
 from hta_graph.errors import UsageError
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import resolve_location
 
 if TYPE_CHECKING:
@@ -109,10 +109,16 @@ class Outputs:
 def write_json(target: str, document: Mapping[str, Any], left_out: Sequence[HtaGraphError]) -> None:
     """Write a document as JSON; its key ``unread`` lists the errors of files that were left out."""
     from hta_graph.storage.atomic_write import write_file
+
+    write_file(target, json_pieces(document, left_out))
+
+
+def json_pieces(document: Mapping[str, Any], left_out: Sequence[HtaGraphError]) -> Iterator[bytes]:
+    """Yield the text of the same."""
     from hta_graph.text.json_text import to_json
 
     unread = [error.on_command_line for error in left_out]
-    write_file(target, to_json({**document, **({"unread": unread} if unread else {})}))
+    return to_json({**document, **({"unread": unread} if unread else {})})
 
 
 def check_page_name(target: str) -> None:

@@ -6,18 +6,19 @@ Files that cannot be read are left out; their errors are printed, the rest as a 
 from __future__ import annotations
 
 import argparse
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.stderr import ProgressLine, say
 from hta_graph.progress import begin_stage, clear_stage
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location, expand_file_lists
+from hta_graph.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from analyses.display.text_layout import Line
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 CAUSES_LISTED = 5
 """The number of causes in the summary of errors."""
 
-NUMBER = re.compile(r"\d[\d,.]*")
+NUMBER = lazy_pattern(r"\d[\d,.]*")
 
 
 def error_summary(errors: Sequence[HtaGraphError]) -> str:
@@ -160,20 +161,33 @@ class RankInputs:
 
         ``few`` maps the number of many ranks to what summaries must answer; without it every rank is held in full.
         """
-        if self.rank is not None:
-            return self.one_graph()
-        if few is not None and self.many_ranks:
-            return self._job_of_summaries(few(self.many_ranks))
-        is_one_file = self.count_files() == 1
-        # Nearly every single file is one rank: communications of merged ones are read when they are joined.
-        graphs = list(self.graphs_of_one_file() if is_one_file else self.all_ranks(communications=True).values())
-        if len(graphs) == 1:
-            if not is_one_file:
-                self._report_single_rank(graphs[0])
-            return graphs[0]
-        from hta_graph.multi_rank.build_job import build_job
+        return self.ranks_and_job(few)[1]()
 
-        return build_job(graphs)
+    def ranks_and_job(
+        self, few: Callable[[int], SummaryRequest] | None = None
+    ) -> tuple[list[DependencyGraph], Callable[[], DependencyGraph]]:
+        """Return the graphs of ranks that are held in full, and what returns :meth:`job_or_graph` of them."""
+        if self.rank is not None:
+            graphs = [self.one_graph()]
+        elif few is not None and self.many_ranks:
+            job = self._job_of_summaries(few(self.many_ranks))
+            return [], lambda: job
+        elif self.count_files() == 1:
+            # Nearly every single file is one rank: communications of merged ones are read when they are joined.
+            graphs = self.graphs_of_one_file()
+        else:
+            graphs = list(self.all_ranks(communications=True).values())
+            if len(graphs) == 1:
+                self._report_single_rank(graphs[0])
+        if len(graphs) == 1:
+            return graphs, lambda: graphs[0]
+
+        def join() -> DependencyGraph:
+            from hta_graph.multi_rank.build_job import build_job
+
+            return build_job(graphs)
+
+        return [self.with_kept_answers(graph) for graph in graphs], join
 
     @cached_property
     def many_ranks(self) -> int:
@@ -309,7 +323,7 @@ class RankInputs:
         try:
             for graph in found:
                 remedy = "; run info --json FILE to list them"
-                yield self._with_kept_answers(graph) if summary is None and not communications else graph
+                yield self.with_kept_answers(graph) if summary is None and not communications else graph
         finally:
             self.report_further_errors(line.say, remedy)
 
@@ -327,15 +341,15 @@ class RankInputs:
         # What is recorded of the kernels of replayed graphs is found by who reads traces.
         if graph is None or graph.event_flags.graph_launch_call.any():
             return None
-        return self._with_kept_answers(graph)
+        return self.with_kept_answers(graph)
 
-    def _with_kept_answers(self, graph: DependencyGraph) -> DependencyGraph:
+    def with_kept_answers(self, graph: DependencyGraph) -> DependencyGraph:
         """Let answers about a graph that is in the cache be kept next to it."""
         if self.cache is None or not self.cache.has_graph(graph.path, salvage=self.salvage):
             return graph
-        from hta_graph.graph_cache.kept_answers import with_kept_answers
+        from hta_graph.graph_cache import kept_answers
 
-        return with_kept_answers(graph, self.cache, salvage=self.salvage)
+        return kept_answers.with_kept_answers(graph, self.cache, salvage=self.salvage)
 
     def leave_out(self, error: HtaGraphError, write: Callable[[str], None] = say) -> None:
         """Continue without a file; the first errors are printed one by one."""

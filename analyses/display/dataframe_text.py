@@ -6,14 +6,16 @@ typical of all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from analyses.display.labels import CELL_WORDS
 from analyses.display.text_layout import SHORT_TEXT, UNITS, Line, TextTable, percent
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.formatting import milliseconds
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_names
@@ -59,42 +61,90 @@ def display(frame: pd.DataFrame, limit: int) -> Display:
 
     The longest texts come last; a rank and a scope that all rows share are apart.
     """
-    shown = _uncut_display(frame, limit, compact=False)
-    columns = [
-        short_names(column) if name in NAMES and at in shown.texts else column
-        for at, (name, column) in enumerate(zip(shown.columns, _columns_of(shown.cells), strict=False))
-    ]
-    return replace(shown, cells=list(map(list, zip(*columns, strict=True))))
+    return TableText.of(frame, limit).display(limit)
 
 
-def _columns_of(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Turn rows into columns."""
-    return list(map(list, zip(*rows, strict=True)))
+@dataclass(frozen=True)
+class TableText:
+    """The first rows of a table as text, of which fewer can be displayed; ``all_rows`` counts those of the table.
 
+    Each column has its name, its cells, and whether these are texts (not numbers). ``known_from`` is the first row
+    whose value is known; ``lengths`` are those of the longest text up to each row.
+    """
 
-def _uncut_display(frame: pd.DataFrame, limit: int, *, compact: bool) -> Display:
-    """Return the first rows of a table as text, nothing of which is cut; if compact, nothing in it repeats."""
-    # A rank and a scope that all rows share are in the title, which saves two columns.
-    common = [name for name in SHARED if name in frame and len(frame) and (frame[name] == frame[name].iloc[0]).all()]
-    shared = ", ".join(f"rank {frame[name].iloc[0]}" if name == "rank" else str(frame[name].iloc[0]) for name in common)
-    frame = frame.drop(columns=common)
-    same: list[str] = []
-    if compact:
-        frame, same = _without_constants(_without_zero_rows(frame))
-        # Two rows more take about as much room as the line that would name them.
-        limit = len(frame) if len(frame) <= limit + 2 else limit
-    # A column of which nothing is known in any row would only take room.
-    shown = frame.iloc[:limit]
-    shown = shown.loc[:, [not shown[name].isin([""]).where(shown[name].notna(), other=True).all() for name in shown]]
-    shown = shown.iloc[:, _long_text_last(shown)]
-    names = list(map(str, shown.columns))
-    cells = [
-        [_cell_text(name, value) for name, value in zip(names, row, strict=True)]
-        for row in shown.itertuples(index=False, name=None)
-    ]
-    texts = [at for at, name in enumerate(shown.columns) if not _is_number(shown[name])]
-    headings = [_short_heading(name) if compact else heading_of(name) for name in names]
-    return Display(headings, cells, texts, shared, len(frame) - len(shown), names, cells, same)
+    names: list[str]
+    cells: list[list[str]]
+    is_text: list[bool]
+    known_from: list[int]
+    lengths: list[list[int]]
+    all_rows: int
+    shared: str
+    same: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, most: int, *, compact: bool = False) -> TableText:
+        """Print the cells of the first rows, nothing of which is cut; if compact, nothing in them repeats."""
+        # A rank and a scope that all rows share are in the title, which saves two columns.
+        common = [
+            name for name in SHARED if name in frame and len(frame) and (frame[name] == frame[name].iloc[0]).all()
+        ]
+        shared = [f"rank {frame[name].iloc[0]}" if name == "rank" else str(frame[name].iloc[0]) for name in common]
+        frame = frame.drop(columns=common)
+        same: list[str] = []
+        if compact:
+            frame, same = _without_constants(_without_zero_rows(frame))
+            # Two rows more take about as much room as the line that would name them.
+            most = len(frame) if len(frame) <= most + 2 else most
+        names = list(map(str, frame.columns))
+        columns = [frame.iloc[:most, at] for at in range(len(names))]
+        values = [column.to_numpy(object).tolist() for column in columns]
+        missing = [column.isna().tolist() for column in columns]
+        is_text = [not _is_number(column) for column in columns]
+        return cls(
+            names,
+            [_cell_texts(name, own, no) for name, own, no in zip(names, values, missing, strict=True)],
+            is_text,
+            [
+                next((at for at, value in enumerate(own) if not no[at] and value != ""), most)
+                for own, no in zip(values, missing, strict=True)
+            ],
+            [
+                [*accumulate(map(len, map(str, own)), max)] if is_text[at] and names[at] not in SHARED else []
+                for at, own in enumerate(values)
+            ],
+            len(frame),
+            ", ".join(shared),
+            same,
+        )
+
+    def display(self, limit: int) -> Display:
+        """Return the first rows with short names."""
+        shown = self.uncut(limit, heading_of)
+        cells = list(map(list, zip(*shown.cells, strict=True)))
+        columns = [
+            short_names(column) if name in NAMES and at in shown.texts else column
+            for at, (name, column) in enumerate(zip(shown.columns, cells, strict=False))
+        ]
+        return replace(shown, cells=list(map(list, zip(*columns, strict=True))))
+
+    def uncut(self, limit: int, heading: Callable[[str], str]) -> Display:
+        """Return the first rows, and what the columns are called."""
+        limit = min(limit, len(self.cells[0])) if self.cells else 0
+        # A column of which nothing is known in any row would only take room.
+        order = self._long_text_last([at for at, known in enumerate(self.known_from) if known < limit], limit)
+        names = [self.names[at] for at in order]
+        cells = list(map(list, zip(*(self.cells[at][:limit] for at in order), strict=True)))
+        texts = [place for place, at in enumerate(order) if self.is_text[at]]
+        left_out = self.all_rows - limit
+        return Display(list(map(heading, names)), cells, texts, self.shared, left_out, names, cells, self.same)
+
+    def _long_text_last(self, columns: list[int], limit: int) -> list[int]:
+        """Return the order of columns: the one with the longest texts stands at the end."""
+        lengths = {at: self.lengths[at][limit - 1] for at in columns if self.lengths[at]}
+        longest = max(lengths, key=lambda at: (lengths[at], at), default=-1)
+        if lengths.get(longest, 0) <= SHORT_TEXT:
+            return columns
+        return [*(at for at in columns if at != longest), longest]
 
 
 def _without_zero_rows(frame: pd.DataFrame) -> pd.DataFrame:
@@ -173,7 +223,8 @@ def table_lines(
     many of these as fit. ``share_of`` says of what the percentages in some columns are,
     ``captions`` what else a reader must know.
     """
-    shown = _uncut_display(frame, limit, compact=True)
+    found = TableText.of(frame, limit, compact=True)
+    shown = found.uncut(len(frame), _short_heading)
     names = [at for at in shown.texts if shown.columns[at] in NAMES]
     first = [name for name in dict.fromkeys([*SHARED, *order]) if name in shown.columns] if order else []
     first = first or list(dict.fromkeys([*_key_columns(frame, shown.columns), *shown.columns]))
@@ -205,16 +256,6 @@ def _key_columns(frame: pd.DataFrame, shown: Sequence[str]) -> list[str]:
 def _is_number(column: pd.Series[Any]) -> bool:
     """Return whether a column holds numbers, not texts."""
     return column.dtype.kind in "iufb"
-
-
-def _long_text_last(frame: pd.DataFrame) -> list[int]:
-    """Return the order of columns: the one with the longest texts stands at the end."""
-    texts = [at for at, name in enumerate(frame.columns) if not _is_number(frame[name]) and name not in SHARED]
-    lengths = {at: max(map(len, map(str, frame.iloc[:, at])), default=0) for at in texts}
-    longest = max(lengths, key=lambda at: (lengths[at], at), default=-1)
-    if lengths.get(longest, 0) <= SHORT_TEXT:
-        return list(range(frame.shape[1]))
-    return [*(at for at in range(frame.shape[1]) if at != longest), longest]
 
 
 HEADINGS = {
@@ -257,22 +298,34 @@ def heading_of(name: str) -> str:
 
 def _cell_text(name: str, value: Any) -> str:
     """Print one value by what its column's name says it is."""
-    if _is_missing(value):
-        return "-"
-    if name.endswith("_ns"):
-        return milliseconds(int(value))
-    if name.endswith("_share"):
-        return percent(float(value)).removesuffix("%")
-    if isinstance(value, float):
-        return f"{value:,.2f}"
-    import numpy as np  # late, as pandas is
+    return "-" if _is_missing(value) else _text_of_column(name)(value)
 
-    # Of a column with missing values the integers are NumPy's; a truth is no amount.
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and not _is_name_column(name):
-        return f"{value:,}"
-    if name == "part":
-        return str(value).replace("_", " ")
-    return one_line(VALUES[name].get(value, str(value)) if name in VALUES else str(value))
+
+def _cell_texts(name: str, values: Sequence[Any], missing: Sequence[bool]) -> list[str]:
+    """Print the values of a column by what its name says they are."""
+    text_of = _text_of_column(name)
+    return ["-" if is_missing else text_of(value) for value, is_missing in zip(values, missing, strict=True)]
+
+
+def _text_of_column(name: str) -> Callable[[Any], str]:
+    """Return what prints a known value of a column."""
+    if name.endswith("_ns"):
+        return lambda value: milliseconds(int(value))
+    if name.endswith("_share"):
+        return lambda value: percent(float(value)).removesuffix("%")
+    is_name, words = _is_name_column(name), VALUES.get(name, {})
+
+    def text_of(value: Any) -> str:
+        if isinstance(value, float):
+            return f"{value:,.2f}"
+        # Of a column with missing values the integers are NumPy's; a truth is no amount.
+        if isinstance(value, int | np.integer) and not isinstance(value, bool) and not is_name:
+            return f"{value:,}"
+        if name == "part":
+            return str(value).replace("_", " ")
+        return one_line(words.get(value, str(value)))
+
+    return text_of
 
 
 def _is_name_column(column: str) -> bool:

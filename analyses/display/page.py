@@ -5,10 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hta_graph.text.sanitize import sanitize_lines
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 TEMPLATES = "report/templates"
 
@@ -23,11 +27,41 @@ def page_of(template: str, *, scripts: Sequence[str] = (), policy: bool = True, 
             policy holds the digest of its script.
         values: what the template names.
     """
+    from markupsafe import Markup
+
+    script = "\n".join(_file_text(name) for name in scripts)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    text = part_of(
+        template,
+        style=Markup(_file_text("style.css")),  # noqa: S704 - a file of the package
+        script=Markup(script),  # noqa: S704 - files of the package
+        digest=digest if policy else "",
+        **values,
+    )
+    # Text that no encoding can write becomes question marks.
+    return text.encode("utf-8", "replace")
+
+
+def page_pieces(template: str, **values: Any) -> list[bytes]:
+    """Render a page, cut into pieces where its template names ``here``."""
+    from markupsafe import Markup
+
+    # What others wrote is shown without controls, and JSON escapes them.
+    return page_of(template, here=Markup("\0"), **values).split(b"\0")
+
+
+def part_of(template: str, **values: Any) -> str:
+    """Render a part of a page."""
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def _environment() -> Environment:
     # Jinja2 costs some 60 ms to import, which only pages should cost.
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("analyses", TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -39,16 +73,6 @@ def page_of(template: str, *, scripts: Sequence[str] = (), policy: bool = True, 
             value if isinstance(value, Markup) or not isinstance(value, str) else sanitize_lines(value)
         ),
     )
-    script = "\n".join(_file_text(name) for name in scripts)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    text = environment.get_template(template).render(
-        style=Markup(_file_text("style.css")),  # noqa: S704 - a file of the package
-        script=Markup(script),  # noqa: S704 - files of the package
-        digest=digest if policy else "",
-        **values,
-    )
-    # Text that no encoding can write becomes question marks.
-    return text.encode("utf-8", "replace")
 
 
 def _file_text(name: str) -> str:

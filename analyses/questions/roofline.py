@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,7 @@ from hta_graph.model import Codes, Floats, GapCause, Ints
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.paths.idle_gap_causes import GapExplainer
 from hta_graph.paths.intervals import union
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.attainable import ATTAINABLE_SHARE, AttainableWork
 from hta_graph.roofline.cost_models.table import MAX_WORK
 from hta_graph.roofline.demand import Unit

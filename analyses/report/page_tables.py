@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from analyses.display.dataframe_text import KEYS, display, heading_of
+from analyses.display.dataframe_text import KEYS, TableText, heading_of
 from analyses.display.labels import REASON, SHORT
 from analyses.display.text_layout import SHORT_TEXT, duration_text, percent
 from analyses.messages import report as words
@@ -15,6 +16,7 @@ from analyses.messages.roofline import PARTS
 from analyses.report.page_labels import colour_of, label_of
 from hta_graph.colours import BOUND_COLOUR
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.shorten import shorten_middle
 from hta_graph.trace.table import READING_DIAGNOSTICS
 
@@ -134,7 +136,11 @@ class Section:
 
     def shown(self, most_rows: int = MOST_ROWS) -> list[PageTable]:
         """Return the tables that have rows."""
-        return [PageTable.of(table, most_rows, self.labels) for table in self.tables if len(table.frame)]
+        return [table.shown(most_rows) for table in self.printed(most_rows)]
+
+    def printed(self, most_rows: int) -> list[PrintedTable]:
+        """Return the same, of which fewer rows can be shown."""
+        return [PrintedTable(table, most_rows, self.labels) for table in self.tables if len(table.frame)]
 
 
 @dataclass(frozen=True)
@@ -167,20 +173,43 @@ class PageTable:
     base: str = ""
     legend: Mapping[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, table: SectionTable, most_rows: int = MOST_ROWS, labels: Mapping[str, str] = SHORT) -> PageTable:
-        """Print a table: the name of a row comes first, where a narrow screen begins, then the bar and the numbers."""
-        frame, colours = _with_labels(_without_zero_columns(table.frame), labels)
-        shown = display(frame, most_rows)
+    @cached_property
+    def has_bars(self) -> bool:
+        """Whether any row has a bar that shows something."""
+        return any(row.bar and row.bar.parts for row in self.rows)
+
+
+class PrintedTable:
+    """A table whose cells are printed once, of which a page shows as many rows as fit.
+
+    Args:
+        table: what is shown.
+        most_rows: the most rows that are ever shown.
+        labels: those of classes.
+    """
+
+    def __init__(self, table: SectionTable, most_rows: int, labels: Mapping[str, str] = SHORT) -> None:
+        frame, self._colours = _with_labels(_without_zero_columns(table.frame), labels)
+        self._table, self._text = table, TableText.of(frame, most_rows)
+        self._cell_of = cache(_cell_of)
+
+    @property
+    def rows(self) -> int:
+        """How many rows can be shown."""
+        return len(self._text.cells[0]) if self._text.cells else 0
+
+    def shown(self, most_rows: int) -> PageTable:
+        """Return the table: first what names a row, where a narrow screen begins, then the bar and the numbers."""
+        table, shown = self._table, self._text.display(most_rows)
         order = _name_first(shown.headings, shown.texts)
         texts = {at for at, place in enumerate(order) if place in shown.texts}
-        own: list[Sequence[str]] = [colours.get(shown.columns[place], ()) for place in order]
+        own: list[Sequence[str]] = [self._colours.get(shown.columns[place], ()) for place in order]
         # The color of a row is that of its name.
         own[0] = table.colours or own[0]
         rows = [
             PageRow(
                 [
-                    _cell_of(
+                    self._cell_of(
                         row[place], shown.whole[number][place], is_text=at in texts,
                         most=LONGEST_NAME if at == 0 else LONGEST_HOVER,
                         colour=own[at][number] if own[at] else "",
@@ -200,12 +229,7 @@ class PageTable:
         left_out = words.rows_left_out(len(rows), len(rows) + shown.left_out) if shown.left_out else ""
         base = words.bases({heading_of(name): of for name, of in table.share_of.items() if name in shown.columns})
         notes = [note for note in (table.note, left_out) if note]
-        return cls(capitalized(title), headings, rows, notes, base, table.legend)
-
-    @property
-    def has_bars(self) -> bool:
-        """Whether any row has a bar that shows something."""
-        return any(row.bar and row.bar.parts for row in self.rows)
+        return PageTable(capitalized(title), headings, rows, notes, base, table.legend)
 
 
 def _without_zero_columns(frame: pd.DataFrame) -> pd.DataFrame:

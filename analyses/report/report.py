@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import accumulate, repeat, takewhile
 from typing import Any
 
 import pandas as pd
 
-from analyses.display.page import page_of
+from analyses.display.page import page_pieces, part_of
 from analyses.messages import report as words
 from analyses.messages.window import OTHER_STEP
 from analyses.report import sections
@@ -29,29 +32,37 @@ from hta_graph.progress import begin_stage
 
 MOST_BYTES = 990_000
 """A page is below 1 MB."""
+ROWS_TRIED = [*takewhile(bool, accumulate(repeat(MOST_ROWS), lambda rows, _: rows * 4 // 5))]
+"""How many rows of each table a page may show."""
 
 
 def page(
     summary: Summary, sections: Sequence[Section], timeline: TimelinePage | None = None, overlay: str = ""
 ) -> bytes:
     """Return the page, with as many rows of each table as fit. ``overlay`` is the address of a file to offer."""
-    rows = MOST_ROWS
-    while True:
-        made = page_of(
-            "report.html",
-            scripts=(*SCRIPTS, "tables.js") if timeline else ("tables.js",),
-            title=summary.title,
-            summary=summary,
-            words=words,
-            most_rows=rows,
-            sections=sections,
-            timeline=timeline,
-            timeline_classes=True,
-            overlay=overlay,
-        )
-        if len(made) <= MOST_BYTES or rows < 2:
-            return made
-        rows = rows * 4 // 5
+    around = page_pieces(
+        "report.html",
+        scripts=(*SCRIPTS, "tables.js") if timeline else ("tables.js",),
+        title=summary.title,
+        summary=summary,
+        words=words,
+        sections=sections,
+        timeline=timeline,
+        timeline_classes=True,
+        overlay=overlay,
+    )
+    printed = [section.printed(MOST_ROWS) for section in sections]
+    table_of = cache(lambda table, rows: part_of("table.html", table=table.shown(rows)).encode("utf-8", "replace"))
+
+    def with_rows(rows: int) -> bytes:
+        tables = [b"".join(table_of(table, min(rows, table.rows)) for table in own) for own in printed]
+        return b"".join(piece for pair in zip(around, [*tables, b""], strict=True) for piece in pair)
+
+    # With fewer rows a page is shorter. Most pages fit with all; the others need few.
+    fitting = 0
+    if len(with_rows(ROWS_TRIED[0])) > MOST_BYTES:
+        fitting = bisect_left(ROWS_TRIED, -MOST_BYTES, 1, key=lambda rows: -len(with_rows(rows)))
+    return with_rows(ROWS_TRIED[min(fitting, len(ROWS_TRIED) - 1)])
 
 
 UNEXPLAINED_LISTED = 3
@@ -102,6 +113,7 @@ def report_page(
     chosen = [gain.chosen for gain in gains.drawn] if gains else []
     window = paths[rank].window
     link = timeline.link(window.start_ns, window.end_ns)
+    begin_stage(words.stage(words.NEXT_ACTIONS))
     summary = summary_of(path, _name_of_run(paths), worth_a_card(chosen), link=link)
     return page(summary, sections, timeline, overlay)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -23,6 +22,7 @@ from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import CUSTOM_KINDS, WALKABLE, Bools, EventKind, Ids, Ints, kind_mask
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.gpu_clock import GpuClock
 from hta_graph.trace.profiler_names import COPY_BLOCKING_SYNCHRONOUS_CALL, COPY_TO_PAGEABLE, SYNCHRONOUS_COPY_CALL
 from hta_graph.trace.table import Trace
@@ -64,7 +64,7 @@ def sync_records(trace: Trace, kind: SyncKind, calls_of: Callable[[Ints], Ids], 
         meant: the lane that a record of each lane means.
     """
     events, syncs = trace.events, trace.syncs
-    chosen = trace.matching_names(re.compile(rf"^{kind.value}$"))[events.name[syncs.event]]
+    chosen = trace.matching_names(re.compile(rf"^{kind.value}$"), EventKind.SYNC_RECORD)[events.name[syncs.event]]
     rows, lane = syncs.event[chosen], events.lane[syncs.event[chosen]]
     # Of an unnamed stream no other one may be made; only of a device any stream tells as much.
     names_lane = (trace.lanes.stream[lane] >= 0) | (kind == SyncKind.DEVICE_SYNC)
@@ -187,7 +187,7 @@ class RuleContext:
     def calls_named(self, pattern: re.Pattern[str]) -> Ids:
         """Return the calls whose name a pattern matches from its start."""
         calls = self._runtime_calls
-        named: Ids = calls[self.trace.names_starting_with(pattern)[self.trace.events.name[calls]]]
+        named: Ids = calls[self.trace.names_starting_with(pattern, EventKind.RUNTIME)[self.trace.events.name[calls]]]
         return named
 
     @cached_property

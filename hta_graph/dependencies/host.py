@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from hta_graph.arrays import distinct, find_sorted, first_of_runs, last_of_runs, pair_key
@@ -12,6 +10,7 @@ from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import Nesting
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.profiler_names import AUTOGRAD_OPERATOR, GLOO_COLLECTIVE, LOCK_TAKING_CALL, MESSAGE_ROWS
 
 
@@ -64,7 +63,8 @@ def thread_handoff(context: RuleContext) -> EdgeTable:
 
 def _autograd_threads(context: RuleContext) -> list[int]:
     events = context.trace.events
-    autograd = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[events.name] & (events.kind == EventKind.CPU_OP)
+    named = context.trace.names_starting_with(AUTOGRAD_OPERATOR, EventKind.CPU_OP)[events.name]
+    autograd = named & (events.kind == EventKind.CPU_OP)
     return [int(lane) for lane in distinct(events.lane[autograd])]
 
 

@@ -6,7 +6,6 @@ A synchronizing call leads from what its streams held at a moment to its return.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, Codes, EdgeKind, EventKind, Floats, Ids, Ints, Rule
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.profiler_names import (
     BLOCKING_CALL,
     COPY_CALL,
@@ -316,7 +316,9 @@ def unknown_waits(context: RuleContext) -> SyncScopes:
     no_rows = np.empty(0, np.int32)
     nothing = SyncScopes(no_rows, no_rows, np.empty(0, np.int64), np.empty(0, np.int8))
     long = np.flatnonzero((events.kind == EventKind.RUNTIME) & (events.end - events.start >= SHORTEST_UNKNOWN_NS))
-    known = context.trace.names_starting_with(KNOWN_RUNTIME_CALL) | context.trace.names_starting_with(BLOCKING_CALL)
+    known = np.logical_or(
+        *(context.trace.names_starting_with(one, EventKind.RUNTIME) for one in (KNOWN_RUNTIME_CALL, BLOCKING_CALL))
+    )
     calls: Ids = long[~known[events.name[long]] & ~np.isin(long, context.launches[0])].astype(np.int32)
     if not len(calls) or not len(streams):
         return nothing

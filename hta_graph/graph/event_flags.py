@@ -101,7 +101,7 @@ class EventFlags:
     def _kind_with_name(self, pattern: re.Pattern[str], kind: EventKind) -> Bools:
         """Mark the events of a kind whose name a pattern matches from its start."""
         events = self._trace.events
-        return freeze((events.kind == kind) & self._trace.names_starting_with(pattern)[events.name])
+        return freeze((events.kind == kind) & self._trace.names_starting_with(pattern, kind)[events.name])
 
     @cached_property
     def blocking_call(self) -> Bools:
@@ -242,7 +242,7 @@ class EventFlags:
         copies and additions around it have operators of their own.
         """
         events = self._trace.events
-        talks = events.collective | self._trace.matching_names(COMMUNICATION_KERNEL)[events.name]
+        talks = events.collective | self._trace.matching_names(COMMUNICATION_KERNEL, EventKind.KERNEL)[events.name]
         if self._launching_operator is not None and (events.collective & (events.kind == EventKind.CPU_OP)).any():
             operator = self._launching_operator()
             talks |= (operator >= 0) & events.collective[operator]

@@ -5,21 +5,22 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import freeze
+from hta_graph.arrays import distinct, freeze
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.graph.memo import memoized
 from hta_graph.model import EventKind, Ids
+from hta_graph.quick_dataclass import dataclass
+from hta_graph.text.lazy_pattern import lazy_pattern
 
-NUMBER = re.compile(r"\d+")
+NUMBER = lazy_pattern(r"\d+")
 MANY_NAMES, VERY_MANY_NAMES = 20, 100
 """How many names are folded if they have several numbers or count what runs; and in any case: one number may be that
 of a layer."""
-COUNTED = re.compile(
+COUNTED = lazy_pattern(
     r"(?:step|iter(?:ation)?|batch|request|req|epoch|token|sample)s?(?:_?(?:id|idx|index|num|number))?[\W_]{0,3}#",
     re.IGNORECASE,
 )
@@ -55,7 +56,7 @@ def annotation_labels(graph: DependencyGraph) -> Labels:
     rows = (events.kind == EventKind.ANNOTATION) | (events.kind == EventKind.GPU_ANNOTATION)
     count = np.bincount(events.name[rows & (events.kind == EventKind.ANNOTATION)], minlength=len(graph.names))
     alike: defaultdict[str, list[int]] = defaultdict(list)
-    for code in np.unique(events.name[rows]).tolist():
+    for code in distinct(events.name[rows]).tolist():
         if NUMBER.search(graph.names[code]) and not is_step(graph.names[code]):
             alike[NUMBER.sub("#", graph.names[code])].append(code)
     texts, spelled = list(graph.names), np.arange(max(len(graph.names), 1), dtype=np.int32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -12,6 +12,7 @@ from hta_graph.arrays import Columns, freeze
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import event_of, is_end, start_point
 from hta_graph.model import Bools, Ids, Ints
+from hta_graph.quick_dataclass import dataclass
 
 WindowRecord = dict[str, Any]
 """A resolved window as JSON has it, or the error that answers instead."""

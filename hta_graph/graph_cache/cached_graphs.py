@@ -86,6 +86,11 @@ class GraphCache:
             self._contents[path] = None if is_remote(path) else self._content_of(path)
         return self._contents[path] is not None
 
+    def digest(self, path: Location) -> str | None:
+        """Return the hash of what a file holds; None of one of which nothing can be kept."""
+        content = self._contents[path] if self.look_at(path) else None
+        return None if content is None else content.digest
+
     def watch(self, path: Location) -> None:
         """Hash a file, before it is read; where any change of it would show that can wait until it has been read."""
         if path in self._contents or not isinstance(path, Path):

@@ -6,14 +6,15 @@ The head names the entry: an entry in another's place is damaged, as is one of a
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from mmap import mmap
 from typing import Any
 from zlib import crc32
 
 import numpy as np
+
+from hta_graph.quick_dataclass import dataclass
+from hta_graph.text.lazy_pattern import lazy_pattern
 
 Column = np.ndarray[Any, Any]
 
@@ -22,7 +23,7 @@ ALIGNMENT = 64
 """Columns begin at multiples of a line of the processor's cache."""
 NUMBER_BYTES = 4
 HEAD_AT = len(MAGIC) + 2 * NUMBER_BYTES
-COLUMN_TYPE = re.compile(r"[<>|](?:b1|[iu][1248]|f[48])")
+COLUMN_TYPE = lazy_pattern(r"[<>|](?:b1|[iu][1248]|f[48])")
 
 
 class DamagedEntryError(ValueError):

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location, is_remote, prefetch_stats
+from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
 
 if TYPE_CHECKING:
     from hta_graph.trace.json_reader import Header
 
-PATTERN = re.compile(r"[*?\[]")
+PATTERN = lazy_pattern(r"[*?\[]")
 ARCHIVE_ENDINGS = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.zst")
 EXPORT_ENDINGS = (".sqlite",)
 TRACE_ENDINGS = (".json", ".gz", ".zst")
@@ -121,7 +123,7 @@ def expand_inputs(paths: Sequence[Location]) -> list[Location]:
     return list(dict.fromkeys(found))
 
 
-DERIVED = re.compile(
+DERIVED = lazy_pattern(
     r"(?:overlaid_(?:critical_path_)?)?(?P<stem>.+?)(?:_with_counters)?(?P<suffix>\.json(?:\.gz|\.zst)?)"
 )
 """How the copies of traces are called that are written with counters or an overlay."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from hta_graph.arrays import Columns, freeze, take_or
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Floats, Ids, Ints, kind_mask
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location
 from hta_graph.text.formatting import html_table
 from hta_graph.trace.engine_steps import (
@@ -267,23 +268,40 @@ class Trace:
         """Return an event's name."""
         return self.names[int(self.events.name[event])]
 
-    def matching_names(self, pattern: re.Pattern[str]) -> Bools:
-        """Mark the name codes in which a compiled pattern finds a match; index the result with ``events.name``."""
-        return self._names_marked(pattern.search)
+    def matching_names(self, pattern: re.Pattern[str], kind: EventKind | None = None) -> Bools:
+        """Mark the name codes in which a compiled pattern finds a match; index the result with ``events.name``.
 
-    def names_starting_with(self, pattern: re.Pattern[str]) -> Bools:
-        """Mark the name codes that a compiled pattern matches from the start."""
-        return self._names_marked(pattern.match)
+        Only names of events of a ``kind`` are looked at, if one is given: there may be very many others.
+        """
+        return self._names_marked(pattern.search, kind)
 
-    def _names_marked(self, matches: Callable[[str], object]) -> Bools:
-        if matches not in self._known_marks:
-            found = [match is not None for match in map(matches, self.names)]
-            self._known_marks[matches] = freeze(np.array(found or [False], np.bool_))
-        return self._known_marks[matches]
+    def names_starting_with(self, pattern: re.Pattern[str], kind: EventKind | None = None) -> Bools:
+        """Mark the name codes that a compiled pattern matches from the start, of events of a ``kind`` or of all."""
+        return self._names_marked(pattern.match, kind)
+
+    def _names_marked(self, matches: Callable[[str], object], kind: EventKind | None) -> Bools:
+        if (matches, kind) not in self._known_marks:
+            codes = range(len(self.names)) if kind is None else self._names_of_kind(kind)
+            marks = np.zeros(max(len(self.names), 1), np.bool_)
+            marks[[code for code in codes if matches(self.names[code]) is not None]] = True
+            self._known_marks[matches, kind] = freeze(marks)
+        return self._known_marks[matches, kind]
+
+    def _names_of_kind(self, kind: EventKind) -> list[int]:
+        if kind not in self._known_names:
+            used = np.zeros(len(self.names), np.bool_)
+            used[self.events.name[self.events.kind == kind]] = True
+            self._known_names[kind] = np.flatnonzero(used).tolist()
+        return self._known_names[kind]
 
     @cached_property
-    def _known_marks(self) -> dict[Callable[[str], object], Bools]:
-        """Return what is known of the names already: there may be very many."""
+    def _known_names(self) -> dict[EventKind, list[int]]:
+        """Return the codes of the names of each kind that was asked for."""
+        return {}
+
+    @cached_property
+    def _known_marks(self) -> dict[tuple[Callable[[str], object], EventKind | None], Bools]:
+        """Return what is known of the names already."""
         return {}
 
     def steps(self) -> list[Step]:

@@ -14,7 +14,7 @@ recorded as it does by this order, so that without changes nothing changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import RETURNS, Bools, EdgeKind, Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.replay_graph import ReplayGraph
 
@@ -161,23 +162,21 @@ def with_lock_waits(draft: ModifiedWindow) -> ModifiedWindow:
     It is the draft itself where no other thread's calls matter.
     """
     calls = locked_calls(draft.base)
-    return draft if calls is None or draft.dropped[calls.edge].any() else _with_waits(draft, calls)
+    return draft if calls is None or (draft.drops and draft.dropped[calls.edge].any()) else _with_waits(draft, calls)
 
 
 def _with_waits(draft: ModifiedWindow, calls: LockedCalls) -> ModifiedWindow:
-    found, paths = draft.copy(), draft.shape()[1]
+    found, paths = draft.copy(), draft.paths()
     found.waits[:] = 0
-    # Edges that are left out stand no more among those of a draft.
-    place = (np.cumsum(~draft.dropped) - 1)[calls.edge]
     weight = found.weight
-    own = np.maximum(weight[place] - calls.waited, 0)
+    own = np.maximum(weight[calls.edge] - calls.waited, 0)
     waits = calls.waited
     for _ in range(ROUNDS):
-        weight[place] = own + waits
+        weight[calls.edge] = own + waits
         values = paths.values(weight, draft.base.times)
         now = np.maximum(calls.waited + waits_in_turn(values[calls.start], own) - calls.in_turn, 0)
         if np.array_equal(now, waits):
             break
         waits = now
-    found.waits[calls.edge] = own + waits - found.weight[place]
+    found.waits[calls.edge] = own + waits - found.weight[calls.edge]
     return found

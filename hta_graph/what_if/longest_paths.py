@@ -10,8 +10,7 @@ stream               g ── h ──                 g, h: sums from a; e: the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -20,9 +19,12 @@ import numpy as np
 from hta_graph.arrays import expand_ranges, first_of_runs, freeze, take_or
 from hta_graph.errors import QueryError
 from hta_graph.model import Bools, Floats, Ids, Ints
+from hta_graph.quick_dataclass import dataclass
 
 UNREACHED = -(2**61)
 """Below this a value (ns) says that no way leads to a point."""
+LEFT_OUT = UNREACHED // 2
+"""The weight (ns) of an edge that is left out: any other cause of its target is later."""
 
 
 @dataclass(frozen=True)
@@ -51,56 +53,65 @@ class LongestPaths:
         place: where each point stands in an order of causes; edges that go back in it are found and dealt with.
         fixed: points that keep the value that they are given; so do those without a cause.
         preferred: edges that are named as the cause where several are equally late.
+        kept: edges that count; None: all.
 
     Raises:
         QueryError: the edges form a cycle.
     """
 
     def __init__(
-        self, source: Ids, target: Ids, lane_order: Ids, place: Ids | Ints, fixed: Bools, preferred: Bools
+        self,
+        source: Ids,
+        target: Ids,
+        lane_order: Ids,
+        place: Ids | Ints,
+        fixed: Bools,
+        preferred: Bools,
+        kept: Bools | None = None,
     ) -> None:
         self.source, self.target = source, target
         self._place, self._preferred = place, preferred
-        used = np.flatnonzero(~fixed[target])
+        used = np.flatnonzero(~fixed[target] if kept is None else ~fixed[target] & kept)
         causes = np.bincount(target[used], minlength=len(fixed))
         self.is_root = freeze(causes == 0)
         self._meets = causes > 1
         self._cause = np.full(len(fixed), -1, np.int32)
         self._cause[target[used]] = used
         self._cause[self._meets] = -1
-        self._points = lane_order[~self.is_root[lane_order]]
+        self.points_of_runs = lane_order[~self.is_root[lane_order]]
         self._make_runs()
         self._joins = used[self._meets[target[used]]]
         self.meetings = self._ordered_joins()
 
     def _make_runs(self) -> None:
         """Cut the points into runs in which each follows its only cause, and find the node that each hangs on."""
-        points = self._points
+        points = self.points_of_runs
         before = np.append(self.source, -1)[self._cause[points]]
         follows = np.zeros(len(points), np.bool_)
         follows[1:] = before[1:] == points[:-1]
         run = np.cumsum(~follows) - 1
-        self._followers, self._run = np.flatnonzero(follows), run
-        self._follow_by = self._cause[points[self._followers]]
-        self._run_of = np.full(len(self.is_root), -1, np.int32)
-        self._run_of[points] = run
-        self._run_start = np.flatnonzero(~follows)
-        first = points[self._run_start]
-        hangs_on = np.where(self._meets[first], -1, before[self._run_start])
+        self.run_of = np.full(len(self.is_root), -1, np.int32)
+        self.run_of[points] = run
+        self.run_start = np.flatnonzero(~follows)
+        self._run_length = np.diff(np.append(self.run_start, len(points)))
+        self.followed_edge = self._cause[points]
+        first = points[self.run_start]
+        hangs_on = np.where(self._meets[first], -1, before[self.run_start])
         # Runs that hang on others, level by level: of most runs the first point is a meeting or follows a root.
         self.head = np.arange(len(self.is_root), dtype=np.int32)
         head_of_run = np.where(hangs_on < 0, first, -1).astype(np.int32)
-        self._levels: list[tuple[Ints, Ids]] = []
+        self.levels: list[tuple[Ints, Ids]] = []
         hanging = np.flatnonzero(hangs_on >= 0)
         while len(hanging):
-            above = self._run_of[hangs_on[hanging]]
+            above = self.run_of[hangs_on[hanging]]
             known = np.where(above < 0, hangs_on[hanging], head_of_run[above])
             ready = known >= 0
             if not ready.any():
                 raise QueryError("the changed dependencies form a cycle; remove one of the added edges")
             head_of_run[hanging[ready]] = known[ready]
-            self._levels.append((hanging[ready], hangs_on[hanging[ready]]))
+            self.levels.append((hanging[ready], hangs_on[hanging[ready]]))
             hanging = hanging[~ready]
+        self._head_of_run = head_of_run
         self.head[points] = head_of_run[run]
 
     def _ordered_joins(self) -> JoinNodes:
@@ -154,21 +165,35 @@ class LongestPaths:
 
     # -- with weights --------------------------------------------------------------------------------------------------
 
-    def offsets(self, weight: Ints | Floats) -> Any:
-        """Return for every point how far (ns) it lies behind the node that it hangs on."""
-        points = self._points
-        behind = np.zeros(len(points), weight.dtype)
-        behind[self._followers] = weight[self._follow_by]
-        np.cumsum(behind, out=behind)
-        behind -= behind[self._run_start][self._run]
-        found = np.zeros(len(self.is_root), weight.dtype)
-        found[points] = behind
-        for runs, above in self._levels:
-            first = self._run_start[runs]
-            base = found[above] + weight[self._cause[points[first]]]
-            members, at = expand_ranges(first, np.diff(np.append(self._run_start, len(points)))[runs])
-            found[points[at]] += base[members]
-        return found
+    def _along_runs(self, weight: Ints | Floats) -> tuple[Any, Any]:
+        """Add up weights along all runs, one behind the other.
+
+        Returns:
+            for each point of the runs, and last for none, the sum (ns) up to it, and for each run, and last for none,
+            how far (ns) its first point lies behind the node that it hangs on.
+        """
+        summed = np.empty(len(self.points_of_runs) + 1, weight.dtype)
+        along = summed[:-1]
+        np.take(weight, self.followed_edge, out=along, mode="wrap")
+        along[self.run_start] = 0
+        np.cumsum(along, out=along)
+        summed[-1] = 0
+        first = np.zeros(len(self.run_start) + 1, weight.dtype)
+        for runs, above in self.levels:
+            first[runs] = self._behind(summed, first, self._places_of(above))
+            first[runs] += weight[self.followed_edge[self.run_start[runs]]]
+        return summed, first
+
+    def _places_of(self, points: Ids) -> tuple[Ids, Ids, Ints]:
+        """Return where points stand in the runs, in which run, and where that begins; -1 in none."""
+        run = self.run_of[points]
+        return self.place_in_run[points], run, np.append(self.run_start, -1)[run]
+
+    @staticmethod
+    def _behind(summed: Any, first: Any, places: tuple[Ids, Ids, Ints]) -> Any:
+        """Return how far (ns) points lie behind the nodes that they hang on."""
+        at, run, begin = places
+        return summed[at] - summed[begin] + first[run]
 
     def values(self, weight: Ints | Floats, start: Ints) -> Any:
         """Return the value (ns) of every point: that of ``start`` where it is fixed, else the latest way to it.
@@ -177,17 +202,34 @@ class LongestPaths:
             weight: of each edge (ns).
             start: the value of each point that is a root.
         """
-        behind, meets = self.offsets(weight), self.meetings
-        node_values = self._pass(start[self.nodes], behind[meets.source] + weight[meets.edge])
+        summed, first = self._along_runs(weight)
+        joined = self._behind(summed, first, self._places_of_joins) + weight[self.meetings.edge]
         found = start.astype(weight.dtype)
-        found[self.nodes] = node_values
-        return found[self.head] + behind
+        found[self.nodes] = self._pass(start[self.nodes], joined)
+        # From each node on as far as its runs reach; summed in this order, a node itself stays what it is.
+        along = summed[:-1]
+        along -= np.repeat(along[self.run_start], self._run_length)
+        along += np.repeat(found[self._head_of_run] + first[:-1], self._run_length)
+        found[self.points_of_runs] = along
+        return found
 
-    def many(self, weights: Iterable[Ints], start: Ints, points: Ids) -> Ints:
-        """Return the values (ns) of some points under many weights, a row each: cheaper than one after the other."""
-        joined, behind = self.in_line(weights, points)
-        if not behind.size:
-            return behind.T
+    def many(self, weight: Ints, savings: Iterable[tuple[Ids | Ints, Ints]], start: Ints, points: Ids) -> Ints:
+        """Return the values (ns) of some points under many weights, a row each: cheaper than one after the other.
+
+        Args:
+            weight: of each edge (ns).
+            savings: by how much (ns) some edges weigh less, each time; an edge may occur more than once.
+            start: the value of each point that is a root.
+            points: whose values are asked for.
+        """
+        stops = _StopsOfRuns.of(self, points)
+        less = [stops.savings(*one) for one in savings]
+        if not less or not len(points):
+            return np.empty((len(less), len(points)), np.int64)
+        joined, behind = self.in_line([weight], points)
+        joined, behind = (
+            column - np.stack(of, axis=1) for column, of in zip((joined, behind), zip(*less, strict=True), strict=True)
+        )
         known = self._pass_of_many(start[self.nodes], joined)
         heads = self._node_of_point[self.head[points]]
         found = np.repeat(start[self.head[points]][None], behind.shape[1], axis=0)
@@ -204,10 +246,11 @@ class LongestPaths:
             how far it lies behind its own.
         """
         meets, joined, behind = self.meetings, list[Ints](), list[Ints]()
+        places = self._places_of(points)
         for weight in weights:
-            offset = self.offsets(weight)
-            joined.append(offset[meets.source] + weight[meets.edge])
-            behind.append(offset[points])
+            along = self._along_runs(weight)
+            joined.append(self._behind(*along, self._places_of_joins) + weight[meets.edge])
+            behind.append(self._behind(*along, places))
         if not behind:
             return np.empty((len(meets.edge), 0), np.int64), np.empty((len(points), 0), np.int64)
         return np.stack(joined, axis=1), np.stack(behind, axis=1)
@@ -228,42 +271,48 @@ class LongestPaths:
         """Return the edges of a longest path to a point, latest first."""
         chosen = self._chosen(weight, values)
         # From the first point of each run on it goes on at the source of what decided that: a place in another run.
-        first = self._points[self._run_start]
+        first = self.points_of_runs[self.run_start]
         edge = np.where(self._meets[first], chosen[first], self._cause[first])
         before = take_or(self.source, edge)
-        runs_before = take_or(self._run_of, before).tolist()
-        places_before = take_or(self._place_in_run, before).tolist()
-        run, place = int(self._run_of[point]), int(self._place_in_run[point])
-        runs, ends = list[int](), list[int]()
+        runs_before, run = take_or(self.run_of, before).tolist(), int(self.run_of[point])
+        passed = list[int]()
         while run >= 0:
-            runs.append(run)
-            ends.append(place)
-            run, place = runs_before[run], places_before[run]
-        begins = self._run_start[np.array(runs, np.int64)]
-        return self._edges_of_runs(begins, np.array(ends, np.int64), chosen)
+            passed.append(run)
+            run = runs_before[run]
+        runs = np.array(passed, np.int64)
+        ends = self.place_in_run[np.append(point, before[runs[:-1]])].astype(np.int64)
+        return self._edges_of_runs(self.run_start[runs], ends[: len(runs)], chosen)
 
     def _edges_of_runs(self, begins: Ints, ends: Ints, chosen: Ids) -> Ids:
         """Return what caused the points of runs, each from its end back to its first point, end to end."""
         run, nth = expand_ranges(np.zeros_like(begins), ends - begins + 1)
-        points = self._points[ends[run] - nth]
+        points = self.points_of_runs[ends[run] - nth]
         edges = np.where(self._meets[points], chosen[points], self._cause[points])
         found: Ids = edges.astype(np.int32)
         return found
 
     @cached_property
-    def _place_in_run(self) -> Ids:
+    def _places_of_joins(self) -> tuple[Ids, Ids, Ints]:
+        return self._places_of(self.meetings.source)
+
+    @cached_property
+    def place_in_run(self) -> Ids:
+        """The place of each point among those of the runs (-1: in none)."""
         place = np.full(len(self.is_root), -1, np.int32)
-        place[self._points] = np.arange(len(self._points), dtype=np.int32)
+        place[self.points_of_runs] = np.arange(len(self.points_of_runs), dtype=np.int32)
         return place
 
     def _chosen(self, weight: Ints | Floats, values: Ints | Floats) -> Ids:
         """Return for each rendezvous the edge that decided, of equals the preferred one."""
         meets = self.meetings
         target = self.target[meets.edge]
-        # Summed as when it was decided, so that rounding, where weights are no whole numbers, is the same.
-        behind = self.offsets(weight)
-        heads = values[self.head[meets.source]]
-        decides = np.flatnonzero(heads + (behind[meets.source] + weight[meets.edge]) == values[target])
+        if np.issubdtype(weight.dtype, np.integer):
+            reached = values[meets.source] + weight[meets.edge]
+        else:
+            # Summed as when it was decided, so that rounding is the same.
+            behind = self._behind(*self._along_runs(weight), self._places_of_joins)
+            reached = values[self.head[meets.source]] + (behind + weight[meets.edge])
+        decides = np.flatnonzero(reached == values[target])
         chosen = np.full(len(self.is_root), -1, np.int32)
         # Written from the back: of several the first one, which is preferred, stays.
         chosen[target[decides][::-1]] = meets.edge[decides][::-1]
@@ -305,3 +354,73 @@ class LongestPaths:
             latest, end = known[head] + length, known[second] + more
             known[node] = latest if latest >= end else end
         return np.array(known, weight.dtype)
+
+
+@dataclass(frozen=True)
+class _StopsOfRuns:
+    """The places in runs where it matters how much was saved before: where they begin, and where ways lead on from.
+
+    run    b ── c ── d ── e ── f         of b, d and f it matters; what c weighs less is saved at d, and at f
+           |         |         |
+    stop   0         1         2
+
+    ``stop`` is for each edge the next stop behind it in its run (-1: none), ``entry`` the entry of the rendezvous that
+    it is (-1: none). Of sources of entries, of points asked for, and of what each level of runs hangs on there are the
+    stop, that where the run begins, and the run (-1: not in any).
+    """
+
+    paths: LongestPaths
+    count: int
+    stop: Ids
+    entry: Ids
+    of_joins: Places
+    of_points: Places
+    of_levels: Sequence[Places]
+
+    @classmethod
+    def of(cls, paths: LongestPaths, points: Ids) -> _StopsOfRuns:
+        """Find the stops of the runs of a graph if some points are asked for."""
+        asked = [paths.meetings.source, points, *(above for _, above in paths.levels)]
+        is_stop = np.zeros(len(paths.points_of_runs) + 1, np.bool_)
+        for one in asked:
+            is_stop[paths.place_in_run[one]] = True
+        is_stop[paths.run_start], is_stop[-1] = True, False
+        before = np.append(np.cumsum(is_stop[:-1]) - is_stop[:-1], -1).astype(np.int32)
+        begins = before[np.append(paths.run_start, -1)]
+        places = []
+        for one in asked:
+            run = paths.run_of[one]
+            places.append((before[paths.place_in_run[one]], begins[run], run))
+        stop, entry = (np.full(len(paths.source), -1, np.int32) for _ in range(2))
+        follows = np.ones(len(paths.points_of_runs), np.bool_)
+        follows[paths.run_start] = False
+        inner = np.flatnonzero(follows)
+        stop[paths.followed_edge[inner]] = before[inner]
+        entry[paths.meetings.edge] = np.arange(len(paths.meetings.edge), dtype=np.int32)
+        return cls(paths, int(is_stop.sum()), stop, entry, places[0], places[1], places[2:])
+
+    def savings(self, edges: Ids | Ints, less: Ints) -> tuple[Ints, Ints]:
+        """Return how much is saved (ns) from their nodes up to each entry of the rendezvous, and to each point."""
+        saved = np.zeros(self.count + 1, np.int64)
+        np.add.at(saved, self.stop[edges], less)
+        saved[-1] = 0
+        np.cumsum(saved[:-1], out=saved[:-1])
+        own = np.zeros(len(self.paths.meetings.edge) + 1, np.int64)
+        np.add.at(own, self.entry[edges], less)
+        first = np.zeros(len(self.paths.run_start) + 1, np.int64)
+        if self.of_levels:
+            of_edge = np.zeros(len(self.paths.source), np.int64)
+            np.add.at(of_edge, edges, less)
+        for (runs, _), above in zip(self.paths.levels, self.of_levels, strict=True):
+            first[runs] = _saved_up_to(saved, first, above)
+            first[runs] += of_edge[self.paths.followed_edge[self.paths.run_start[runs]]]
+        return _saved_up_to(saved, first, self.of_joins) + own[:-1], _saved_up_to(saved, first, self.of_points)
+
+
+Places = tuple[Ids, Ids, Ids]
+
+
+def _saved_up_to(saved: Ints, first: Ints, places: Places) -> Ints:
+    stop, begin, run = places
+    found: Ints = saved[stop] - saved[begin] + first[run]
+    return found

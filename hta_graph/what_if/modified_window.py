@@ -22,7 +22,7 @@ from hta_graph.paths.intervals import union
 from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS, EXCESS_FACTOR
 from hta_graph.paths.windows import Window
 from hta_graph.storage.location import Location
-from hta_graph.what_if.longest_paths import LongestPaths
+from hta_graph.what_if.longest_paths import LEFT_OUT, LongestPaths
 from hta_graph.what_if.replay_graph import ReplayEdges, ReplayGraph, edge_weights
 
 
@@ -30,44 +30,66 @@ from hta_graph.what_if.replay_graph import ReplayEdges, ReplayGraph, edge_weight
 class ModifiedWindow:
     """A window on which changes are being made, one after the other; the window itself stays as it is.
 
-    ``factor`` is that of each part (row of ``base.parts``), ``extra`` (ns) what each edge weighs besides,
-    ``weighed`` (ns) by how much its parts together are longer than measured, before their factors; ``waits`` (ns) by
-    how much longer, after them, its call waits for the driver's lock; ``dropped`` marks edges that are left out;
-    ``added`` are edges as (source, target, weight) of points.
+    ``added`` are edges as (source, target, weight in ns) of points. What a draft holds of each part (row of
+    ``base.parts``) or edge is made when it is first asked for: of most it is never.
     """
 
     base: ReplayGraph
-    factor: Floats = field(init=False)
-    extra: Ints = field(init=False)
-    weighed: Ints = field(init=False)
-    waits: Ints = field(init=False)
-    dropped: Bools = field(init=False)
     added: list[tuple[Ids, Ids, Ints]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.factor = np.ones(len(self.base.parts))
-        self.extra = np.zeros(len(self.base.edges.row), np.int64)
-        self.weighed = np.zeros_like(self.extra)
-        self.waits = np.zeros_like(self.extra)
-        self.dropped = np.zeros(len(self.base.edges.row), np.bool_)
+    @cached_property
+    def factor(self) -> Floats:
+        """The factor of each part."""
+        return np.ones(len(self.base.parts))
+
+    @cached_property
+    def extra(self) -> Ints:
+        """What each edge weighs besides (ns)."""
+        return self._of_edges()
+
+    @cached_property
+    def weighed(self) -> Ints:
+        """By how much the parts of each edge together are longer than measured (ns), before their factors."""
+        return self._of_edges()
+
+    @cached_property
+    def waits(self) -> Ints:
+        """By how much longer, after factors, the call of each edge waits for the driver's lock (ns)."""
+        return self._of_edges()
+
+    @cached_property
+    def dropped(self) -> Bools:
+        """Which edges are left out."""
+        return self._of_edges().astype(np.bool_)
+
+    def _of_edges(self) -> Ints:
+        return np.zeros(len(self.base.edges.row), np.int64)
+
+    def has(self, column: str) -> bool:
+        """Return whether a column of these was ever asked for: what was not is as it is without changes."""
+        return column in vars(self)
 
     def copy(self) -> ModifiedWindow:
         """Return the same changes, to be continued apart from these."""
-        found = ModifiedWindow(self.base)
-        for one in ("factor", "extra", "weighed", "waits", "dropped", "added"):
-            setattr(found, one, getattr(self, one).copy())
+        found = ModifiedWindow(self.base, self.added.copy())
+        for column in vars(self).keys() - vars(found).keys():
+            setattr(found, column, getattr(self, column).copy())
         return found
 
-    @property
-    def lengths(self) -> Ints:
-        """The length (ns) of each part after the changes."""
-        given = self._given_lengths
-        return self._lengthened(given - _saved_ns(given, self.factor), self.waits)
+    def lengths_of(self, rows: Ints) -> Ints:
+        """Return the length (ns) of some parts after the changes."""
+        if self.has("weighed") or self.has("waits"):
+            # Those of an edge are made longer together.
+            given = self._given_lengths
+            return self._lengthened(given - _saved_ns(given, self.factor), self.waits)[rows]
+        given = self.base.parts.length[rows]
+        return given - _saved_ns(given, self.factor[rows]) if self.has("factor") else given
 
     @property
     def _given_lengths(self) -> Ints:
         """The length (ns) of each part before factors: as measured, or what own weights make of it."""
-        return self._lengthened(self.base.parts.length, self.weighed)
+        length = self.base.parts.length
+        return self._lengthened(length, self.weighed) if self.has("weighed") else length
 
     def _lengthened(self, length: Ints, by: Ints) -> Ints:
         """Let the parts of each edge together be longer by a time (ns)."""
@@ -79,15 +101,20 @@ class ModifiedWindow:
     @property
     def is_reshaped(self) -> bool:
         """Whether edges were left out or added, so that the window has another shape."""
-        return bool(self.added) or bool(self.dropped.any())
+        return bool(self.added) or self.drops
 
     @property
-    def is_unchanged(self) -> bool:
-        """Whether all changes together leave every edge and tail what it weighed."""
-        return self.leaves(self.weight, self.tails)
+    def is_reweighed(self) -> bool:
+        """Whether edges weigh something of their own."""
+        return any(self.has(column) and bool(getattr(self, column).any()) for column in ("extra", "weighed"))
+
+    @property
+    def drops(self) -> bool:
+        """Whether edges were left out."""
+        return self.has("dropped") and bool(self.dropped.any())
 
     def leaves(self, weight: Ints, tails: Ints) -> bool:
-        """Return the same where the draft's weights and tails are at hand."""
+        """Return whether all changes together, with these weights and tails, leave each what it was."""
         same_edges = not self.is_reshaped and np.array_equal(weight, self.base.edges.weight)
         return same_edges and np.array_equal(tails, self.base.tails)
 
@@ -95,15 +122,18 @@ class ModifiedWindow:
     def added_ns(self) -> float:
         """How much time all changes together may add at most."""
         with np.errstate(over="ignore", invalid="ignore"):
-            grows = np.flatnonzero(~(self.factor <= 1.0))
-            added = float((self.base.parts.length[grows] * (self.factor[grows] - 1.0)).sum())
-            added += sum(float(np.abs(own).sum(dtype=np.float64)) for own in (self.extra, self.weighed))
-            return added + sum(float(np.abs(lag).sum(dtype=np.float64)) for _, _, lag in self.added)
+            added = 0.0
+            if self.has("factor"):
+                grows = np.flatnonzero(~(self.factor <= 1.0))
+                added += float((self.base.parts.length[grows] * (self.factor[grows] - 1.0)).sum())
+            own = [getattr(self, column) for column in ("extra", "weighed") if self.has(column)]
+            own += [weight for *_, weight in self.added]
+            return added + sum(float(np.abs(weight).sum(dtype=np.float64)) for weight in own)
 
     @property
     def weight(self) -> Ints:
-        """The weight (ns) of each edge of the window, with added ones behind."""
-        changed = np.flatnonzero(self.factor != 1.0)
+        """The weight (ns) of each edge of the window, :data:`LEFT_OUT` of dropped ones, with added ones behind."""
+        changed = self._scaled_parts
         saved = _saved_ns(self._given_lengths[changed], self.factor[changed])
         weight: Ints = self._with_saved(changed, saved)[0]
         return weight
@@ -111,55 +141,81 @@ class ModifiedWindow:
     @property
     def tails(self) -> Ints:
         """How long (ns) the window, and the one that is replayed before it, continue after each of their ends."""
-        changed = np.flatnonzero((self.factor != 1.0) & (self.base.parts.edge >= len(self.extra)))
-        # No own weight is that of a tail.
-        tails: Ints = self._with_saved(changed, _saved_ns(self.base.parts.length[changed], self.factor[changed]))[1]
-        return tails
+        base = self.base
+        # Those of tails stand last, and no own weight is that of a tail.
+        first = int(np.searchsorted(base.parts.edge, len(base.edges.row)))
+        edge, length = base.parts.edge[first:], base.parts.length[first:]
+        saved = _saved_ns(length, self.factor[first:]) if self.has("factor") else np.zeros(len(length), np.int64)
+        return base.tails - summed_by(edge - len(base.edges.row), saved, len(base.ends))
+
+    def saved_by_edges(self) -> tuple[Ids | Ints, Ints]:
+        """Return edges that weigh less, some more than once, and how much (ns) that is; none may be added."""
+        edge, count = self.base.parts.edge, len(self.base.edges.row)
+        if self.is_reweighed or self.drops or self.has("waits"):
+            less = self.base.edges.weight - self.weight
+            changed = np.flatnonzero(less)
+            return changed, less[changed]
+        changed = self._scaled_parts
+        # Those of tails stand last.
+        changed = changed[: np.searchsorted(edge[changed], count)]
+        return edge[changed], _saved_ns(self.base.parts.length[changed], self.factor[changed])
+
+    @property
+    def _scaled_parts(self) -> Ints:
+        return np.flatnonzero(self.factor != 1.0) if self.has("factor") else np.empty(0, np.int64)
 
     @property
     def exact_weights(self) -> tuple[Floats, Floats]:
         """The weights (ns) and tails without rounding, where they must be linear in a factor."""
-        changed = np.flatnonzero(self.factor != 1.0)
+        changed = self._scaled_parts
         return self._with_saved(changed, self._given_lengths[changed] * (1.0 - self.factor[changed]))
 
     def _with_saved(self, changed: Ints, saved: Any) -> tuple[Any, Any]:
         """Take what parts save from the weights of their edges and from the tails of the window's ends."""
-        base = self.base
-        sums = np.zeros(len(self.extra) + len(base.ends), saved.dtype)
+        base, count = self.base, len(self.base.edges.row)
+        sums = np.zeros(count + len(base.ends), saved.dtype)
         np.add.at(sums, base.parts.edge[changed], saved)
-        weight = base.edges.weight - sums[: len(self.extra)]
-        for own in (self.extra, self.weighed, self.waits):
-            if own.any():
-                weight += own
-        if self.is_reshaped:
-            weight = np.concatenate([weight[~self.dropped], *(own for _, _, own in self.added)])
-        return weight, base.tails - sums[len(self.extra) :]
+        weight = base.edges.weight - sums[:count]
+        for own in ("extra", "weighed", "waits"):
+            if self.has(own):
+                weight += getattr(self, own)
+        if self.drops:
+            weight[self.dropped] = LEFT_OUT
+        if self.added:
+            weight = np.concatenate([weight, *(own for _, _, own in self.added)])
+        return weight, base.tails - sums[count:]
 
-    def shape(self) -> tuple[ReplayEdges, LongestPaths]:
-        """Return the edges and their shape.
+    @property
+    def edges(self) -> ReplayEdges:
+        """The edges, with added ones behind."""
+        edges = self.base.edges
+        if not self.added:
+            return edges
+        sources, targets, weights = (np.concatenate(column) for column in zip(*self.added, strict=True))
+        return ReplayEdges(
+            np.append(edges.row, np.full(len(targets), -1, np.int32)),
+            np.append(edges.source, sources.astype(np.int32)),
+            np.append(edges.target, targets.astype(np.int32)),
+            np.append(edges.weight, weights),
+            np.append(edges.preferred, np.zeros(len(targets), np.bool_)),
+        )
+
+    def paths(self) -> LongestPaths:
+        """Return the shape of the edges, which is that of the window where none is added.
 
         Raises:
             QueryError: edges were added that close a cycle, or something would have no cause left.
         """
-        edges = self.base.edges
         if not self.is_reshaped:
-            return edges, self.base.paths
-        kept = ~self.dropped
-        sources, targets = ([np.asarray(column[at], np.int32) for column in self.added] for at in (0, 1))
-        count = sum(map(len, sources))
-        changed = ReplayEdges(
-            np.append(edges.row[kept], np.full(count, -1, np.int32)),
-            np.concatenate([edges.source[kept], *sources]),
-            np.concatenate([edges.target[kept], *targets]),
-            self.weight,
-            np.append(edges.preferred[kept], np.zeros(count, np.bool_)),
-        )
-        self._refuse_orphans(changed)
-        return changed, self.base.paths_of(changed)
+            return self.base.paths
+        edges = self.edges
+        kept = np.append(~self.dropped, np.ones(len(edges.row) - len(self.dropped), np.bool_))
+        self._refuse_orphans(edges.target[kept])
+        return self.base.paths_of(edges, kept) if self.added else self.base.paths
 
-    def _refuse_orphans(self, changed: ReplayEdges) -> None:
+    def _refuse_orphans(self, targets: Ids) -> None:
         caused = np.zeros(len(self.base.times), np.bool_)
-        caused[changed.target] = True
+        caused[targets] = True
         lost = self.base.edges.target[~caused[self.base.edges.target]]
         if len(lost):
             name = self.base.graph.name_of(int(event_of(lost[:1])[0]))
@@ -278,7 +334,11 @@ def path_columns(rows: Iterable[PathRow]) -> dict[str, Any]:
 
 
 def modified_path_totals(
-    draft: ModifiedWindow, values: Ints | Floats, weight: Ints | Floats, tails: Ints | Floats
+    draft: ModifiedWindow,
+    values: Ints | Floats,
+    weight: Ints | Floats,
+    tails: Ints | Floats,
+    paths: LongestPaths | None = None,
 ) -> PathTotals:
     """Trace the path of a draft back from the point with which its window ends, and find the parts that it passes.
 
@@ -287,12 +347,13 @@ def modified_path_totals(
         values: the times of all points with them.
         weight: the weights that led to these.
         tails: how long (ns) the window continues after each of its ends.
+        paths: the shape of the draft, where it is known.
     """
-    base, paths = draft.base, draft.shape()[1]
+    base = draft.base
     last = base.last_of(values, tails)
     if last < 0:
         return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), base.length_ns)
-    passed = paths.trace_back(weight, values, int(base.ends[last]))
+    passed = (paths or draft.paths()).trace_back(weight, values, int(base.ends[last]))
     since = None if base.previous is None else base.start_of(values, tails)
     return path_totals_of_edges(draft, values, weight, passed, last, since)
 
@@ -305,7 +366,7 @@ def whole_path_totals(
     last = base.last_of(values, tails, of_previous=of_previous)
     if last < 0:
         return float(base.length_ns), PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), base.length_ns)
-    passed = draft.shape()[1].trace_back(weight, values, int(base.ends[last]))
+    passed = draft.paths().trace_back(weight, values, int(base.ends[last]))
     return float(values[base.ends[last]] + tails[last]), path_totals_of_edges(draft, values, weight, passed, last)
 
 
@@ -327,26 +388,22 @@ def path_totals_of_edges(
         last: the place of its last point among the ends; -1 if it continues elsewhere.
         since: from when (ns) on its time counts, where that is not all of it.
     """
-    base, edges = draft.base, draft.shape()[0]
-    kept = np.flatnonzero(~draft.dropped)
-    on_path = np.zeros(len(base.edges.row) + len(base.ends), np.bool_)
-    on_path[kept[passed[passed < len(kept)]]] = True
+    base, edges = draft.base, draft.edges
+    inside, count = passed < len(base.edges.row), len(base.edges.row) + len(base.ends)
+    own, on_path = passed[inside], np.zeros(count, np.bool_)
+    on_path[own] = True
     if last >= 0:
         on_path[len(base.edges.row) + last] = True
     rows = np.flatnonzero(on_path[base.parts.edge])
-    length = draft.lengths[rows]
-    back = np.flatnonzero(weight[passed] < 0)
-    if len(back):
-        too_long = np.zeros(len(on_path))
-        inside = passed < len(kept)
-        too_long[kept[passed[inside]]] = (
-            _hidden_by_clock_faults(edges, values, weight, passed) - _beyond_window_end(base, edges, passed)
-        )[inside].clip(min=0)
+    length = draft.lengths_of(rows)
+    if (weight[passed] < 0).any():
+        too_long = np.zeros(count)
+        hidden = _hidden_by_clock_faults(edges, values, weight, passed) - _beyond_window_end(base, edges, passed)
+        too_long[own] = hidden[inside].clip(min=0)
         length = _shortened_from_end(base.parts.edge[rows], length, too_long)
     if since is not None:
-        begins = np.full(len(on_path), since, values.dtype)
-        inside = passed < len(kept)
-        begins[kept[passed[inside]]] = np.minimum.accumulate(values[edges.source[passed]])[inside]
+        begins = np.full(count, since, values.dtype)
+        begins[own] = np.minimum.accumulate(values[edges.source[passed]])[inside]
         if last >= 0:
             begins[len(base.edges.row) + last] = values[base.ends[last]]
         early = (since - np.maximum(begins, base.first.start_ns)).clip(min=0)

@@ -22,7 +22,7 @@ stream                    |--- idle, 2.4 ms ---|[ker][ker][ker]
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -37,6 +37,7 @@ from hta_graph.paths.critical_path import CriticalPath, critical_path, has_parti
 from hta_graph.paths.host_pauses import PAUSE_NS
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import LATEST_NS, Window, resolved_window
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,
     PathTotals,
@@ -281,13 +282,18 @@ def reliability_after(replayed: Replayed) -> Reliability:
     moved_ns = time_without_partner(recorded_path_totals(base)[0], _changed_parts(replayed.draft))
     found = reliability(base).where_moved(moved_ns / max(base.length_ns, 1))
     share = abs(replayed.saved_ns - replayed.saved_without_lock_ns) / max(replayed.measured_ns, 1)
-    grown_ns = _unusual_time(replayed.path_after) - _unusual_time(replayed.path_before)
+    grown_ns = _unusual_time(replayed.path_after) - _recorded_unusual_time(base)
     unusual = max(grown_ns, _lost_graph_order(replayed), _unknown_waits(replayed)) / max(base.length_ns, 1)
     return replace(
         found,
         contended_share=share if share >= CONTENDED_SHARE else 0.0,
         unusual_share=unusual if unusual >= UNUSUAL_SHARE else 0.0,
     )
+
+
+@memoized
+def _recorded_unusual_time(base: ReplayGraph) -> int:
+    return _unusual_time(recorded_path_totals(base)[0])
 
 
 def _unusual_time(path: PathTotals) -> int:
@@ -340,7 +346,7 @@ def _unknown_waits(replayed: Replayed) -> int:
     waiting = draft.copy()
     waiting.added.append((end_point(works), end_point(calls), np.zeros(len(works), np.int64)))
     try:
-        values = waiting.shape()[1].values(waiting.weight, base.times)
+        values = waiting.paths().values(waiting.weight, base.times)
     except QueryError:  # by clock faults such waits may close a cycle
         return 0
     return abs(base.end_of(values, waiting.tails) - base.window.start_ns - replayed.predicted_ns)
@@ -423,7 +429,8 @@ def _usual_calls(graph: DependencyGraph) -> Ints:
 def _changed_parts(draft: ModifiedWindow) -> Bools:
     """Mark the parts of a window that take another time after changes, or whose event waits for others then."""
     edges, changed = draft.base.edges, np.zeros(len(draft.base.graph.event_table), np.bool_)
-    for points in (edges.source[draft.dropped], edges.target[draft.dropped]):
-        changed[event_of(points[points < draft.base.start_point])] = True
-    found: Bools = (draft.factor != 1.0) | take_or(changed, draft.base.parts.owner, otherwise=False)
+    if draft.drops:
+        for points in (edges.source[draft.dropped], edges.target[draft.dropped]):
+            changed[event_of(points[points < draft.base.start_point])] = True
+    found: Bools = take_or(changed, draft.base.parts.owner, otherwise=False) | (draft.factor != 1.0)
     return found

@@ -45,9 +45,14 @@ class Replayed:
     def __init__(self, draft: ModifiedWindow, changes: Sequence[Change]) -> None:
         self.changes = tuple(changes)
         check_added_time(draft.added_ns, draft.base.graph.path, draft.base.window)
-        self.draft = draft if draft.is_unchanged else with_lock_waits(draft)
+        weight, tails = draft.weight, draft.tails
+        self.is_unchanged = draft.leaves(weight, tails)
+        """Whether the changes leave every duration as it was."""
+        self.draft = draft if self.is_unchanged else with_lock_waits(draft)
+        moved = self.draft is not draft
+        self._weight, self._tails = (self.draft.weight, self.draft.tails) if moved else (weight, tails)
         self.window = draft.base.window
-        self._paths = draft.shape()[1]
+        self._paths = draft.paths()
 
     def __repr__(self) -> str:
         said = f"{milliseconds(self.measured_ns)} → {milliseconds(self.predicted_ns)} ms"
@@ -70,10 +75,6 @@ class Replayed:
         values: Ints = self._paths.values(self._weight, self.draft.base.times)
         return values
 
-    @cached_property
-    def _weight(self) -> Ints:
-        return self.draft.weight
-
     @property
     def measured_ns(self) -> int:
         """The window's length (ns) as recorded."""
@@ -82,7 +83,7 @@ class Replayed:
     @cached_property
     def predicted_ns(self) -> int:
         """The window's predicted length (ns)."""
-        return self.draft.base.end_of(self._values, self.draft.tails) - self.window.start_ns
+        return self.draft.base.end_of(self._values, self._tails) - self.window.start_ns
 
     @property
     def identity_ns(self) -> int:
@@ -97,12 +98,12 @@ class Replayed:
     @property
     def starts_earlier_ns(self) -> int:
         """By how much (ns) the iterations before, where they are replayed, too, end earlier, and this one starts."""
-        return self.window.start_ns - self.draft.base.start_of(self._values, self.draft.tails)
+        return self.window.start_ns - self.draft.base.start_of(self._values, self._tails)
 
     @property
     def saved_without_lock_ns(self) -> int:
         """The same if each call waited for the driver's lock as long as it did."""
-        if not self.draft.waits.any():
+        if not (self.draft.has("waits") and self.draft.waits.any()):
             return self.saved_ns
         without = self.draft.copy()
         without.waits[:] = 0
@@ -117,12 +118,7 @@ class Replayed:
     @cached_property
     def path_after(self) -> PathTotals:
         """The time on the window's path after the changes, by class and event."""
-        return modified_path_totals(self.draft, self._values, self._weight, self.draft.tails)
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether the changes leave every duration as it was."""
-        return self.draft.is_unchanged
+        return modified_path_totals(self.draft, self._values, self._weight, self._tails, self._paths)
 
     @cached_property
     def remarks(self) -> list[str]:

@@ -25,7 +25,7 @@ after a change |-----1----|-----2-----|          iteration 2 lasts from the end 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -42,6 +42,7 @@ from hta_graph.paths.segments import OWNED_BY_SOURCE, lag_classes, owners_and_cl
 from hta_graph.paths.time_accounting import TimeAccounting, TimePart, explained_lags
 from hta_graph.paths.window_ends import NO_POINTS, issue_times
 from hta_graph.paths.windows import Window
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.longest_paths import LongestPaths
 
 DEFAULT_LAG_NS = 10_000
@@ -50,8 +51,12 @@ DEFAULT_LAG_NS = 10_000
 BINDING_ROUNDS = 2
 """How often what bound work is judged by usual lags, and these by what bound it; a third time changes hardly any."""
 
-SAME_LANE_ROLES = (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.TRANSFER, EdgeRole.AWAKENING)
+ON_LANE_KINDS = np.isin(
+    ROLE[list(EdgeKind)], (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.TRANSFER, EdgeRole.AWAKENING)
+)
 """Edges into a point that other work released: they weigh what came after that."""
+COMPARED_KINDS = np.isin(ROLE[list(EdgeKind)], (EdgeRole.LAUNCH, EdgeRole.STREAM))
+"""Edges into work on streams, whose lags show which one let it start."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,19 +94,19 @@ many times the usual lag (NVIDIA's usual ones are 0.8 µs and more)."""
 def edge_weights(graph: DependencyGraph) -> EdgeWeights:
     """Weigh the edges of a graph; with these weights every point falls on its recorded time."""
     edges, times = graph.edge_table, graph.timeline.times
-    measured, role = times[edges.target] - times[edges.source], ROLE[edges.kind]
-    rank = graph.rank_index_of(event_of(edges.target))
+    measured = times[edges.target] - times[edges.source]
+    rank, alike = graph.rank_index_of(event_of(edges.target)), _edges_by_kind(graph, measured)
     bound_by = _bound_without_locks(graph, binding_edges(graph)[edges.target])
     binds = bound_by == np.arange(len(edges))
-    usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
+    usual = _usual_lags(graph, alike, measured, binds)[rank, edges.kind]
     lags = _lags_of_causes(graph, measured)
     for _ in range(BINDING_ROUNDS):
         bound_by = _likeliest_causes(graph, lags / np.maximum(usual, LEAST_USUAL_NS), bound_by)
         bound_by = _bound_by_messages_under_way(graph, usual, bound_by)
         binds = bound_by == np.arange(len(edges))
-        usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
+        usual = _usual_lags(graph, alike, measured, binds)[rank, edges.kind]
     called = _call_durations(graph)
-    least = np.where(np.isin(role, SAME_LANE_ROLES), measured[bound_by], np.maximum(usual, called))
+    least = np.where(ON_LANE_KINDS[edges.kind], measured[bound_by], np.maximum(usual, called))
     weight = np.where(binds, measured, np.minimum(measured, least))
     parts = EdgeParts.join(_all_parts(graph, weight, binds, bound_by, called))
     return EdgeWeights(freeze(weight), parts.take(np.argsort(parts.edge, kind="stable")), freeze(binds))
@@ -138,12 +143,14 @@ def _likeliest_causes(graph: DependencyGraph, times_usual: Floats, bound_by: Ids
     launch      |~~~~~~~ 6 µs, as usual ~~~~~~~▶[work    this one, and not
     stream      ....=======]~ 4 µs, usually 1 ~▶[work    the one that came last
     """
-    edges = graph.edge_table
-    rows = np.flatnonzero(np.isin(ROLE[edges.kind], (EdgeRole.LAUNCH, EdgeRole.STREAM)))
-    # The later of equals wins, so what bound it before comes last.
-    order = rows[np.lexsort((bound_by[rows] == rows, -times_usual[rows], edges.target[rows]))]
-    likeliest = np.full(len(graph.timeline.times), -1, np.int32)
-    likeliest[edges.target[order]] = order
+    edges, points = graph.edge_table, len(graph.timeline.times)
+    rows = np.flatnonzero(COMPARED_KINDS[edges.kind])
+    least, likeliest = np.full(points, np.inf), np.full(points, -1, np.int32)
+    np.minimum.at(least, edges.target[rows], times_usual[rows])
+    rows = rows[times_usual[rows] == least[edges.target[rows]]]
+    # Of equals it is what bound it before, else the last one.
+    for chosen in (rows, rows[bound_by[rows] == rows]):
+        likeliest[edges.target[chosen]] = chosen
     found = likeliest[edges.target]
     return np.where(found >= 0, found, bound_by).astype(np.int32)
 
@@ -165,10 +172,21 @@ def _bound_by_messages_under_way(graph: DependencyGraph, usual: Ints, bound_by: 
     return np.where(found >= 0, found, bound_by).astype(np.int32)
 
 
-COMPARED_KINDS = np.isin(ROLE[list(EdgeKind)], (EdgeRole.LAUNCH, EdgeRole.STREAM))
+EdgesByKind = list[tuple[Ints, Ints]]
+"""Of each rank the edges with a lag that is not negative, kind by kind, and where each kind begins."""
 
 
-def _usual_lags(graph: DependencyGraph, measured: Ints, binds: Bools) -> Ints:
+def _edges_by_kind(graph: DependencyGraph, measured: Ints) -> EdgesByKind:
+    found, kinds = [], np.arange(len(EdgeKind) + 1)
+    for rows in edges_by_rank(graph):
+        own = rows[measured[rows] >= 0]
+        kind = graph.edge_table.kind[own]
+        order = stable_order(kind)
+        found.append((own[order], np.searchsorted(kind[order], kinds)))
+    return found
+
+
+def _usual_lags(graph: DependencyGraph, alike: EdgesByKind, measured: Ints, binds: Bools) -> Ints:
     """Return per rank and edge kind the median (ns) of the lags that bound something, whatever they are on others.
 
     A kind that never bound anything has no usual lag: its least one counts, and no more than is usual for other kinds
@@ -177,9 +195,8 @@ def _usual_lags(graph: DependencyGraph, measured: Ints, binds: Bools) -> Ints:
     """
     # One more for rank -1: only what leads to a rendezvous is of no rank, and that weighs nothing.
     usual = np.zeros((len(graph.rank_graphs) + 1, len(EdgeKind)), np.int64)
-    for part, rows in zip(graph.rank_graphs, edges_by_rank(graph), strict=True):
-        own = rows[measured[rows] >= 0]
-        usual[part.index] = _usual_lags_of_rank(graph.edge_table.kind[own], measured[own], binds[own])
+    for part, (rows, first) in zip(graph.rank_graphs, alike, strict=True):
+        usual[part.index] = _usual_lags_of_rank(first, measured[rows], binds[rows])
     most = np.where(COMPARED_KINDS, explained_lags(graph), np.iinfo(np.int64).max)
     usual[:-1] = np.minimum(usual[:-1], most)
     return usual
@@ -194,11 +211,8 @@ def edges_by_rank(graph: DependencyGraph) -> list[Ints]:
     return np.split(order[first[0] : first[-1]], first[1:-1] - first[0])
 
 
-def _usual_lags_of_rank(kind: Codes, measured: Ints, binds: Bools) -> Ints:
+def _usual_lags_of_rank(first: Ints, lags: Ints, is_bound: Bools) -> Ints:
     usual = np.zeros(len(EdgeKind), np.int64)
-    order = stable_order(kind)
-    first = np.searchsorted(kind[order], np.arange(len(EdgeKind) + 1))
-    lags, is_bound = measured[order], binds[order]
     every = [lags[begin:end] for begin, end in pairwise(first)]
     bound = [own[is_bound[begin:end]] for own, (begin, end) in zip(every, pairwise(first), strict=True)]
     for of in EdgeKind:
@@ -222,7 +236,7 @@ def _all_parts(graph: DependencyGraph, weight: Ints, binds: Bools, bound_by: Ids
     positive = weight > 0
     binding = _binding_parts(graph, np.flatnonzero(binds & positive))
     yield binding
-    on_lane = np.isin(ROLE[graph.edge_table.kind], SAME_LANE_ROLES) & ~binds & positive
+    on_lane = ON_LANE_KINDS[graph.edge_table.kind] & ~binds & positive
     yield _parts_like_binding(binding, np.flatnonzero(on_lane), bound_by, weight)
     yield from _lag_parts(graph, np.flatnonzero(~binds & positive & ~on_lane), weight, called)
 
@@ -398,15 +412,15 @@ class ReplayGraph:
         """The shape of the window's edges."""
         return self.paths_of(self.edges)
 
-    def paths_of(self, edges: ReplayEdges) -> LongestPaths:
-        """Return the shape of other edges in the same window.
+    def paths_of(self, edges: ReplayEdges, kept: Bools | None = None) -> LongestPaths:
+        """Return the shape of other edges in the same window, or of some of them.
 
         Raises:
             QueryError: they form a cycle.
         """
         return LongestPaths(
             edges.source, edges.target, np.append(lane_runs(self.graph).points, np.int32(self.start_point)),
-            np.append(self.graph.timeline.position, np.int32(-1)), ~self.is_inside, edges.preferred,
+            np.append(self.graph.timeline.position, np.int32(-1)), ~self.is_inside, edges.preferred, kept,
         )  # fmt: skip
 
     # -- whose the time is ---------------------------------------------------------------------------------------------
@@ -485,6 +499,13 @@ class ReplayGraph:
     def may_change(self) -> Bools:
         """Mark the parts of time that may change."""
         found: Bools = take_or(self.is_issued, self.parts.owner, otherwise=True)
+        return found
+
+    @cached_property
+    def is_gpu_work(self) -> Bools:
+        """Mark the parts of time in which activities of GPUs run."""
+        on_gpu = take_or(self.graph.is_gpu, self.parts.owner, otherwise=False)
+        found: Bools = on_gpu & (self.parts.part == TimePart.ACTIVITY)
         return found
 
     @cached_property

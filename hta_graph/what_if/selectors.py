@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
-from hta_graph.arrays import distinct, take_or
+from hta_graph.arrays import distinct, freeze, take_or
 from hta_graph.attribution.owners import owners
 from hta_graph.attribution.replayed_names import replayed_names
 from hta_graph.errors import QueryError, Remedy, UsageError
@@ -17,6 +17,7 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import CLASS_LABELS, CLASS_LABELS_IN_JOBS, Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.safe_regex import names_matching
 from hta_graph.text.shorten import closest_names, short_name, shorten_middle, suggest_known
 from hta_graph.what_if.replay_graph import ReplayGraph
@@ -128,10 +129,19 @@ def selected_parts(base: ReplayGraph, what: Selector) -> Bools:
     Raises:
         QueryError: it names nothing in the window.
     """
-    found = SELECTORS[what.kind](base, what.read_in(base)) & base.may_change
+    asked, known = what.read_in(base), _known_parts(base)
+    if asked not in known:
+        known[asked] = freeze(SELECTORS[what.kind](base, asked) & base.may_change)
+    found = known[asked]
     if not found.any():
         raise _no_match_error(base, what)
     return found
+
+
+@memoized
+def _known_parts(base: ReplayGraph) -> dict[Selector, Bools]:
+    """Return what is known of a window: an opportunity is asked for by its gain, its bound, its curve and its class."""
+    return {}
 
 
 def own_cpu_time_only(base: ReplayGraph, what: Selector) -> str:
@@ -221,19 +231,43 @@ def _rank_parts(base: ReplayGraph, what: Selector) -> Bools:
 
 def _inside_parts(base: ReplayGraph, what: Selector) -> Bools:
     """Mark what lies inside operators, modules, frames or annotations: their thread's time, and work launched there."""
-    inside = rows_within(base.graph, what)
-    parts = base.parts
-    found: Bools = take_or(inside, issuing_rows(base.graph, parts.owner), otherwise=False)
-    found |= take_or(_replayed_within(base.graph, what), parts.owner, otherwise=False)
-    found &= np.isin(parts.part, (TimePart.ACTIVITY, TimePart.WORK, TimePart.CALL, TimePart.IDLE))
-    idle = np.flatnonzero(parts.part == TimePart.IDLE)
-    if what.kind != "operator" and len(idle):
+    inside, parts, work = rows_within(base.graph, what), base.parts, _parts_of_work(base)
+    found = np.zeros(len(parts), np.bool_)
+    found[work.rows] = take_or(inside, work.issuer, otherwise=False)
+    if replayed_names(base.graph, what.kind):
+        found[work.rows] |= take_or(_replayed_within(base.graph, what), parts.owner[work.rows], otherwise=False)
+    if what.kind != "operator" and len(work.idle):
         kind = EventKind.ANNOTATION if what.kind == "annotation" else EventKind.PYTHON_FUNCTION
-        around = base.graph.nesting(kind).open_at(parts.lane[idle], parts.start[idle])
-        found[idle] = take_or(
-            _inside_marked(_selected_rows(base.graph, what), base.graph.nesting(kind).parent), around, otherwise=False
+        marked = _selected_rows(base.graph, what)
+        found[work.idle] = take_or(
+            _inside_marked(marked, _NESTED[kind](base.graph)), work.around(kind), otherwise=False
         )
     return found
+
+
+class _PartsOfWork:
+    """The parts of a window in which something is done or waited for (rows), each with the row that issued it."""
+
+    def __init__(self, base: ReplayGraph) -> None:
+        parts = base.parts
+        done = np.isin(parts.part, (TimePart.ACTIVITY, TimePart.WORK, TimePart.CALL, TimePart.IDLE))
+        self.rows = np.flatnonzero(done)
+        self.issuer = issuing_rows(base.graph, parts.owner[self.rows])
+        self.idle = np.flatnonzero(parts.part == TimePart.IDLE)
+        self._base = base
+        self._around: dict[EventKind, Ids] = {}
+
+    def around(self, kind: EventKind) -> Ids:
+        """Return the innermost annotation or frame around each part without an operator."""
+        if kind not in self._around:
+            parts, nesting = self._base.parts, self._base.graph.nesting(kind)
+            self._around[kind] = nesting.open_at(parts.lane[self.idle], parts.start[self.idle])
+        return self._around[kind]
+
+
+@memoized
+def _parts_of_work(base: ReplayGraph) -> _PartsOfWork:
+    return _PartsOfWork(base)
 
 
 def _replayed_within(graph: DependencyGraph, what: Selector) -> Bools:
@@ -270,8 +304,8 @@ def rows_within(graph: DependencyGraph, what: Selector) -> Bools:
     """Mark the CPU rows that lie inside operators, modules, frames or annotations of a name, and those."""
     found = np.zeros(len(graph.event_table), np.bool_)
     for part in graph.rank_graphs:
-        innermost, above = OWNER_LOOKUPS[what.kind](part.graph)
-        inside = _inside_marked(_selected_rows(part.graph, what), above)
+        innermost, _ = OWNER_LOOKUPS[what.kind](part.graph)
+        inside = _inside_marked(_selected_rows(part.graph, what), _OWNED[what.kind](part.graph))
         of_rows = inside | take_or(inside, innermost, otherwise=False)
         found[part.first_row : part.first_row + len(of_rows)] = of_rows
     return found
@@ -311,14 +345,38 @@ def _selected_rows(graph: DependencyGraph, what: Selector) -> Bools:
     return found
 
 
-def _inside_marked(marked: Bools, above: Ids) -> Bools:
-    """Mark the rows that are marked or lie inside a marked one; ``above`` is the next row around each (-1: none)."""
-    found, around = marked.copy(), above
-    # Twice as far up each time: as many rounds as the logarithm of the deepest nesting.
-    while (around >= 0).any():
-        found |= take_or(found, around, otherwise=False)
-        around = take_or(around, around)
+Ladder = Sequence[tuple[Ids | Ints, Ids]]
+"""Rows, and what is 1, 2, 4 … levels around each of them: as many rungs as the logarithm of the deepest nesting."""
+
+
+def _inside_marked(marked: Bools, around: Ladder) -> Bools:
+    """Mark the rows that are marked or lie inside a marked one."""
+    found = marked.copy()
+    for rows, above in around:
+        found[rows] |= found[above]
     return found
+
+
+def _ladder_of(above: Ids) -> Ladder:
+    """Return the rungs, given the next row around each row (-1: none)."""
+    found = []
+    while len(rows := np.flatnonzero(above >= 0)):
+        found.append((rows, above[rows]))
+        above = take_or(above, above)
+    return found
+
+
+def _owned_ladder(kind: str) -> Callable[[DependencyGraph], Ladder]:
+    return memoized(lambda graph: _ladder_of(OWNER_LOOKUPS[kind](graph)[1]))
+
+
+def _nested_ladder(kind: EventKind) -> Callable[[DependencyGraph], Ladder]:
+    return memoized(lambda graph: _ladder_of(graph.nesting(kind).parent))
+
+
+_OWNED = {kind: _owned_ladder(kind) for kind in OWNER_LOOKUPS}
+_NESTED = {kind: _nested_ladder(kind) for kind in (EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)}
+"""Ladders of owners by kind of thing, and of rows by kind of event."""
 
 
 def selected_events(base: ReplayGraph, what: Selector) -> Ints:

@@ -12,8 +12,7 @@ some factors, and a straight line between these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import pairwise
@@ -22,8 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy
 from hta_graph.paths.windows import WindowQuery
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.driver_lock import locked_calls
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals, recorded_path_totals, whole_path_totals
 from hta_graph.what_if.replay import Replayed, replay_graph
@@ -109,9 +110,10 @@ def sensitivity(
     base = replay_graph(graph, window)
     meant = selected_parts(base, Selector.of(what))
     measured = recorded_path_totals(base)[1] - base.window.start_ns
-    ends = _corners(_longest_lines(base, meant, within_ns), meant)
+    replays = _Replays(base, meant)
+    ends = _corners(_longest_lines(partial(replays.line, of_previous=False), within_ns), meant)
     if base.previous is not None:
-        starts = _corners(_longest_lines(base, meant, within_ns, of_previous=True), meant)
+        starts = _corners(_longest_lines(partial(replays.line, of_previous=True), within_ns), meant)
         ends = _without_slight_bends(_differences(ends, starts), max(within_ns, TOLERANCE_NS))
     if locked_calls(base) is not None:
         ends = _without_slight_bends(_with_lock(base, meant, ends), max(within_ns, TOLERANCE_NS))
@@ -168,24 +170,52 @@ def _without_slight_bends(corners: Sequence[Corner], within_ns: int) -> list[Cor
     return [(at, length, slope, follows) for (at, length, _, follows), slope in zip(kept, [*slopes, 0], strict=True)]
 
 
-def _line_at(base: ReplayGraph, meant: Bools, factor: Fraction, *, of_previous: bool) -> _Line:
-    draft = ModifiedWindow(base)
-    draft.factor[meant] = float(factor)
+class _Replays:
+    """A window in which the time of something is multiplied by factors, replayed once with each."""
+
+    def __init__(self, base: ReplayGraph, meant: Bools) -> None:
+        self._base, self._meant = base, meant
+        self._known: dict[Fraction, _Replay] = {}
+
+    def line(self, factor: Fraction, *, of_previous: bool) -> _Line:
+        """Return the line of the longest path to the end of the window, or of the one before."""
+        base = self._base
+        if factor == 1:
+            end, path = _recorded_paths(base)[of_previous]
+        else:
+            if factor not in self._known:
+                draft = ModifiedWindow(base)
+                draft.factor[self._meant] = float(factor)
+                self._known[factor] = _replayed(draft)
+            end, path = whole_path_totals(*self._known[factor], of_previous=of_previous)
+        scaled = int(base.parts.length[path.rows[self._meant[path.rows]]].sum())
+        return _Line(round(end - float(factor) * scaled), scaled, path)
+
+
+_Replay = tuple[ModifiedWindow, Any, Any, Any]
+"""A changed window, the times of all points, the weights that led to these, and the tails of the ends."""
+
+
+def _replayed(draft: ModifiedWindow) -> _Replay:
+    base = draft.base
     # Rounded to whole nanoseconds part by part the length would be no line.
     weight, tails = draft.exact_weights
-    values = base.paths.values(weight, base.times - base.window.start_ns)
-    end, path = whole_path_totals(draft, values, weight, tails, of_previous=of_previous)
-    scaled = int(base.parts.length[path.rows[meant[path.rows]]].sum())
-    return _Line(round(end - float(factor) * scaled), scaled, path)
+    return draft, base.paths.values(weight, base.times - base.window.start_ns), weight, tails
 
 
-def _longest_lines(base: ReplayGraph, meant: Bools, within_ns: int, *, of_previous: bool = False) -> list[_Line]:
-    """Find all lines that are longest somewhere, from factor 1 down; of when the window before ends, if asked.
+@memoized
+def _recorded_paths(base: ReplayGraph) -> list[tuple[float, PathTotals]]:
+    """Return when (ns) the window ends, and the one before it, with the path: the line of every thing begins there."""
+    replay, asked = _replayed(ModifiedWindow(base)), [False] if base.previous is None else [False, True]
+    return [whole_path_totals(*replay, of_previous=of_previous) for of_previous in asked]
+
+
+def _longest_lines(line: Callable[[Fraction], _Line], within_ns: int) -> list[_Line]:
+    """Find all lines that are longest somewhere, from factor 1 down.
 
     Where the lines of two factors meet either nothing is longer, or another line is: then the same question left and
     right.
     """
-    line = partial(_line_at, base, meant, of_previous=of_previous)
     upper, lower = ((factor, line(factor)) for factor in (Fraction(1), Fraction(0)))
     pending, found = [(upper, lower)], [upper[1]]
     while pending:

@@ -52,8 +52,12 @@ def entries(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.hta-graph"))
 
 
+def kind_of(entry: Path) -> str:
+    return str(read_entry(entry.stem, entry.read_bytes()).record["kind"])
+
+
 def graph_entries(folder: Path) -> list[Path]:
-    return [path for path in entries(folder) if read_entry(path.stem, path.read_bytes()).record["kind"] == "graph"]
+    return [path for path in entries(folder) if kind_of(path) == "graph"]
 
 
 def without_reading(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,6 +264,10 @@ def test_a_damaged_entry_is_written_anew(
 ) -> None:
     other = Path(shutil.copyfile(OTHER, trace.with_name("other.json.gz")))
     expected = {path: run_command(capsys, "critical-path", path) for path in (trace, other)}
+    # What is kept of replay is not read where what was printed is kept: its entry stays as it is until it is asked for.
+    unread = [path for path in entries(kept) if kind_of(path) == "answer"]
+    for path in unread:
+        path.unlink()
     sound = {path: path.read_bytes() for path in entries(kept)}
     rng = random.Random(damage.__name__)
     for _ in range(cases(20) if damage in DAMAGES else 1):
@@ -270,6 +278,8 @@ def test_a_damaged_entry_is_written_anew(
             assert found[:2] == (status, out)
             lines += len(found[2].splitlines()) - len(err.splitlines())
         assert 0 <= lines <= 2
+        for path in set(unread) & set(entries(kept)):
+            path.unlink()
         assert {path: path.read_bytes() for path in entries(kept)} == sound
 
 

@@ -21,12 +21,12 @@ import hta_graph as hg
 from hta_graph.arrays import find_sorted, pair_key, take_or
 from hta_graph.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import ROLE, Bools, EventKind, Ints
+from hta_graph.model import Bools, EventKind, Ints
 from hta_graph.paths.window_ends import issue_times
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.rank_normalization import edge_correspondence
 from hta_graph.what_if.replay import Replayed
-from hta_graph.what_if.replay_graph import SAME_LANE_ROLES, ReplayGraph, edge_weights
+from hta_graph.what_if.replay_graph import ON_LANE_KINDS, ReplayGraph, edge_weights
 
 Length = Literal["iteration", "latency"]
 
@@ -112,7 +112,7 @@ def _prediction(
     partner = edges_of_other_step(base.graph, steps[1] - steps[0])[rows]
     share = float(np.mean(partner >= 0))
     pairs = rows[partner >= 0], partner[partner >= 0]
-    durations = np.isin(ROLE[base.graph.edge_table.kind[pairs[0]]], SAME_LANE_ROLES)
+    durations = ON_LANE_KINDS[base.graph.edge_table.kind[pairs[0]]]
     replayed = replayed_as(base, other, *pairs, durations)
     every = replayed_as(base, other, *pairs, np.ones(len(durations), np.bool_))
     tails = _tails_as(base, other, *pairs)

@@ -29,7 +29,7 @@ from analyses.cli.options import (
 from analyses.cli.outputs import Outputs
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs
-from analyses.cli.run_analysis import read_scopes, run_analysis, write_answer
+from analyses.cli.run_analysis import read_ranks, run_analysis, scopes_of, write_answer
 from analyses.cli.window_args import WindowArgs
 from analyses.description import IndexEntry
 from analyses.display.stderr import say
@@ -59,7 +59,8 @@ def _run_sequences(options: argparse.Namespace) -> None:
     from analyses.questions import kernel_sequences
 
     outputs = Outputs.of(options)
-    scopes = read_scopes(RankInputs.of(options), WindowArgs.of(options))
+    window_args = WindowArgs.of(options)
+    scopes = scopes_of(read_ranks(RankInputs.of(options), window_args), window_args)
     # The number of ranks in a folder is known only now.
     if options.overlay and len(scopes) > 1:
         raise UsageError("--overlay marks one window of one rank; name it with --rank, --step or --annotation")

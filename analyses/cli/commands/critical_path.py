@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from analyses.cli.command import Command
+from analyses.cli.kept_output import print_kept_lines, write_kept_json
 from analyses.cli.options import (
     OUTPUT,
     add_answer,
@@ -29,6 +32,7 @@ from hta_graph.progress import begin_stage
 
 if TYPE_CHECKING:
     from analyses.display.text_layout import Line
+    from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.critical_path import CriticalPath
     from hta_graph.paths.step_table import StepRow
 
@@ -52,8 +56,6 @@ def _add_path_outputs(parser: argparse.ArgumentParser) -> None:
 
 def _run_critical_path(options: argparse.Namespace) -> None:
     """Print the critical path of a window, or write it as JSON, an overlay or graphviz source."""
-    from analyses.questions.critical_path import path_document, path_lines
-
     if options.merge_runs and (options.per_step or not options.json):
         raise UsageError("--merge-runs needs --json and one path; omit it or --per-step")
     if options.per_step:
@@ -61,33 +63,57 @@ def _run_critical_path(options: argparse.Namespace) -> None:
         return
     if (options.near is not None or options.overlay) and RankInputs.of(options).many_ranks:
         raise UsageError("--near and --overlay need all events of all ranks; use --rank N or --summaries never")
-    path = path_of_window(options)
-    steps = _steps_of_default_window(path, options, every=bool(options.json))
-    near = None if options.near is None else _near_critical(path, options.near)
+    graphs, path = _ranks_and_path(options)
     if options.json:
-        near_key = {"near": near[0]} if near else {}
-        # A job of rank summaries answers as one of whole graphs does, and cannot be replayed here.
-        replayed = near is not None or len(path.graph.rank_graphs) < 2
-        document = path_document(path, steps, merge_runs=options.merge_runs, replayed=replayed)
-        write_json(options.json, {**document, **near_key}, options.left_out)
+        write_kept_json("critical-path", options, graphs, lambda: _document_of(path(), options))
+    if not (options.json or options.overlay or options.dot):
+        print_kept_lines("critical-path", options, graphs, lambda: _lines_of(path(), options))
+        return
+    lines = [] if options.json else _lines_of(path(), options)
     if options.overlay:
-        write_path_overlay(path, options.overlay)
+        write_path_overlay(path(), options.overlay)
     if options.dot:
-        _write_path_dot(path, options.dot)
+        _write_path_dot(path(), options.dot)
     if not options.json:
-        lines = path_lines(path, steps, all_rows=options.all_rows)
-        print_lines([*lines, *(["", *near[1]] if near else [])], wide=options.wide)
+        print_lines(lines, wide=options.wide)
+
+
+def _document_of(path: CriticalPath, options: argparse.Namespace) -> dict[str, Any]:
+    from analyses.questions.critical_path import path_document
+
+    steps = _steps_of_default_window(path, options, every=True)
+    near_key = {} if options.near is None else {"near": _near_critical(path, options.near)[0]}
+    # A job of rank summaries answers as one of whole graphs does, and cannot be replayed here.
+    replayed = options.near is not None or len(path.graph.rank_graphs) < 2
+    return {**path_document(path, steps, merge_runs=options.merge_runs, replayed=replayed), **near_key}
+
+
+def _lines_of(path: CriticalPath, options: argparse.Namespace) -> list[Line]:
+    from analyses.questions.critical_path import path_lines
+
+    lines = path_lines(path, _steps_of_default_window(path, options, every=False), all_rows=options.all_rows)
+    return lines if options.near is None else [*lines, "", *_near_critical(path, options.near)[1]]
 
 
 def path_of_window(options: argparse.Namespace) -> CriticalPath:
     """Return the critical path of a command line's window."""
-    from hta_graph.paths.critical_path import critical_path
+    return _ranks_and_path(options)[1]()
 
+
+def _ranks_and_path(options: argparse.Namespace) -> tuple[list[DependencyGraph], Callable[[], CriticalPath]]:
+    """Read the graphs of ranks; return those that are held in full, and what finds the path of the window."""
     window_args = WindowArgs.of(options)
     window, asked = window_args.window(), RankInputs.of(options)
-    graph = asked.job_or_graph(window_args.summary_with_causes if hasattr(options, "summaries") else None)
-    begin_stage("finding the critical path")
-    return critical_path(graph, window, data_load=options.data_load)
+    graphs, job = asked.ranks_and_job(window_args.summary_with_causes if hasattr(options, "summaries") else None)
+
+    def find() -> CriticalPath:
+        from hta_graph.paths.critical_path import critical_path
+
+        graph = job()
+        begin_stage("finding the critical path")
+        return critical_path(graph, window, data_load=options.data_load)
+
+    return graphs, cache(find)
 
 
 def _path_per_step(options: argparse.Namespace) -> None:

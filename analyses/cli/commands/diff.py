@@ -7,6 +7,7 @@ import gc
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from analyses.arg_types import RANK, STEP, share_of_one
@@ -24,16 +25,16 @@ from analyses.cli.options import (
     add_window_and_loading,
     heading,
 )
-from analyses.cli.outputs import Outputs
 from analyses.cli.path_args import InputTraces
 from analyses.cli.rank_inputs import RankInputs
-from analyses.cli.run_analysis import write_answer
+from analyses.cli.run_analysis import write_kept_answer
 from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
 from hta_graph.errors import CannotCompareError, RegressionError
 from hta_graph.progress import begin_stage
 
 if TYPE_CHECKING:
+    from analyses.cli.run_analysis import AnswerOfScopes
     from analyses.diff.job_side import JobSide
     from analyses.diff.length_comparison import Comparison
     from analyses.diff.regression import Setting
@@ -72,28 +73,48 @@ def _add_test_step(parser: argparse.ArgumentParser) -> None:
 
 def _run_diff(options: argparse.Namespace) -> None:
     """Print what changed between two runs, or write it as JSON, CSV or a figure."""
+    sides = _inputs_of_sides(options)
+    windows, form = _windows_of_sides(options)
+    runs = _read_runs(sides, windows, form, options)
+    graphs = [graph for run in runs if (graph := _one_rank(run)) is not None]
+    compared = cache(lambda: _compared(sides, runs, windows, options.data_load or (), form))
+    try:
+        # Of a job more is compared than what its ranks' graphs hold.
+        write_kept_answer("diff", options, graphs if len(graphs) == len(runs) else [], lambda: compared()[0])
+    except BrokenPipeError:  # `… | head` has read enough, which must not hide a regression
+        if options.fail_above is None:
+            raise
+    if options.fail_above is not None:
+        _fail_above(options, *compared()[1:])
+
+
+def _one_rank(run: Run) -> DependencyGraph | None:
+    from hta_graph.graph.dependency_graph import DependencyGraph  # needs no pandas, as what is kept of a job does
+
+    return run if isinstance(run, DependencyGraph) else None
+
+
+def _compared(
+    sides: Sequence[RankInputs],
+    runs: Sequence[Run],
+    windows: tuple[WindowQuery, WindowQuery] | None,
+    data_load: Sequence[str],
+    form: WindowForm,
+) -> tuple[AnswerOfScopes, Comparison[Lengths], Comparison[Side]]:
+    """Return the answer with its scopes, what a regression is judged by, and the comparison of two ranks."""
     from analyses.diff import job_diff, run_diff
     from analyses.diff.job_side import JobSide
 
-    outputs, sides = Outputs.of(options), _inputs_of_sides(options)
-    windows, form = _windows_of_sides(options)
-    runs = _read_runs(sides, windows, form, options)
     control, test = _lowest_common_rank(sides, runs)
     begin_stage("comparing runs")
-    ranks = run_diff.between_runs(control, test, windows, options.data_load or (), form)
+    ranks = run_diff.between_runs(control, test, windows, data_load, form)
     judged: Comparison[Lengths] = ranks
     if isinstance(runs[0], JobSide) and isinstance(runs[1], JobSide):
         judged = jobs = job_diff.between_jobs(runs[0], runs[1], ranks)
         answer = job_diff.answer_of_jobs(jobs, ranks)
     else:
         answer = run_diff.answer_of_comparison(ranks)
-    try:
-        write_answer("diff", answer, [side.scope for side in ranks.sides.values()], outputs, run_diff.figure)
-    except BrokenPipeError:  # `… | head` has read enough, which must not hide a regression
-        if options.fail_above is None:
-            raise
-    if options.fail_above is not None:
-        _fail_above(options, judged, ranks)
+    return (answer, [side.scope for side in ranks.sides.values()], run_diff.figure), judged, ranks
 
 
 def _read_runs(

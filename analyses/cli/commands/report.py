@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from analyses.cli.command import Command
+from analyses.cli.kept_output import kept_pieces
 from analyses.cli.options import (
     OUTPUT,
     add_flight,
@@ -68,37 +70,63 @@ def _run_report(options: argparse.Namespace) -> None:
         _report_of_summaries(few, window_args, options)
     else:
         graphs = asked.all_ranks(communications=True) if few is None else {few.rank or 0: few}
-        _report_of_graphs(graphs, window_args, options)
+        kept = [asked.with_kept_answers(graph) for graph in graphs.values()]
+        _report_of_graphs(graphs, kept, window_args, options)
 
 
 def _report_of_graphs(
-    graphs: Mapping[int, DependencyGraph], window_args: WindowArgs, options: argparse.Namespace
+    graphs: Mapping[int, DependencyGraph],
+    kept: Sequence[DependencyGraph],
+    window_args: WindowArgs,
+    options: argparse.Namespace,
 ) -> None:
-    """Write the page of ranks that are held in full."""
-    from analyses.advice.verdict import verdict_document
-    from analyses.scope import in_window
+    """Write the page of ranks that are held in full; ``kept`` are their graphs, whose page may be known."""
+    window, patterns = window_args.window(job=list(graphs.values())), options.data_load or ()
+    paths_and_job = cache(lambda: _paths_of_graphs(graphs, window, patterns))
+    if options.json:
+        from analyses.advice.verdict import verdict_document
+
+        write_json(options.json, verdict_document(*paths_and_job()), options.left_out)
+    if options.output:
+        pages = kept_pieces(
+            "report", options, kept, lambda: [_page_of_graphs(graphs, window, *paths_and_job(), options)],
+            lambda page: page.startswith(b"<!DOCTYPE html>"),
+            # Why there is no job was said when it was looked for.
+            is_whole=lambda: len(graphs) < 2 or paths_and_job()[1] is not None,
+        )  # fmt: skip
+        _write_page(pages, options)
+
+
+def _paths_of_graphs(
+    graphs: Mapping[int, DependencyGraph], window: WindowQuery, patterns: Sequence[str]
+) -> tuple[dict[int, CriticalPath], CriticalPath | None]:
     from hta_graph.paths.critical_path import critical_path
 
     begin_stage("finding the critical path")
-    window, patterns = window_args.window(job=list(graphs.values())), options.data_load
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
-    job = _path_of_job(graphs, window, patterns)
-    if options.json:
-        write_json(options.json, verdict_document(paths, job), options.left_out)
-    if not options.output:
-        return
+    return paths, _path_of_job(graphs, window, patterns)
+
+
+def _page_of_graphs(
+    graphs: Mapping[int, DependencyGraph],
+    window: WindowQuery,
+    paths: Mapping[int, CriticalPath],
+    job: CriticalPath | None,
+    options: argparse.Namespace,
+) -> bytes:
     from analyses.questions.stragglers import answer as stragglers
     from analyses.report.report import report_page, steps_of_report
     from analyses.report.summary import detailed_rank
+    from analyses.scope import in_window
 
     begin_stage("writing the report")
+    patterns = options.data_load
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     detailed = detailed_rank(paths, job)
     steps = steps_of_report(job or paths[detailed], patterns)
     link = _write_overlay(paths[detailed], options)
     causes = stragglers(scopes).tables["causes"] if job else None
-    page = report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes, data_load=patterns or ())
-    _write_page(page, options)
+    return report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes, data_load=patterns or ())
 
 
 def _report_of_summaries(job: JobGraph, window_args: WindowArgs, options: argparse.Namespace) -> None:
@@ -139,7 +167,7 @@ def _write_overlay(path: CriticalPath, options: argparse.Namespace) -> str:
     return _relative_link(options.overlay, options.output)
 
 
-def _write_page(page: bytes, options: argparse.Namespace) -> None:
+def _write_page(page: bytes | Iterable[bytes], options: argparse.Namespace) -> None:
     from hta_graph.storage.atomic_write import write_file
 
     write_file(options.output, page)

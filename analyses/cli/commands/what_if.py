@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from analyses.arg_types import factor_text
 from analyses.cli.command import Command
+from analyses.cli.kept_output import print_kept_lines, write_kept_json
 from analyses.cli.options import add_answer, add_flight, add_inputs, add_jobs, add_near, add_summaries, add_window
-from analyses.cli.outputs import write_json
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
 from analyses.display.text_layout import clipped
@@ -17,7 +17,8 @@ from hta_graph.errors import UsageError
 from hta_graph.progress import begin_stage
 
 if TYPE_CHECKING:
-    from analyses.questions.what_if import NamedChange
+    from analyses.display.text_layout import Line
+    from analyses.questions.what_if import NamedChange, WhatIf
 
 
 WHAT = "WHAT is PATTERN or KIND:PATTERN. KIND is kernel, operator, module, frame, annotation, collective, class or rank"
@@ -58,26 +59,42 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
 
 def _run_what_if(options: argparse.Namespace) -> None:
     """Print or write the predicted length after changes, or without changes the largest savings."""
-    from analyses.questions import what_if as asking
-    from analyses.questions.what_if import what_if_lines
-    from hta_graph.what_if.selectors import Selector
-
     window_args = WindowArgs.of(options)
     window = window_args.window()
     # Invalid changes are refused before anything is read.
-    asked = read_changes(options.changes or [])
+    asked = read_changes(options.changes) if options.changes else []
     if options.curve is not None:
+        from hta_graph.what_if.selectors import Selector
+
         Selector.of(options.curve)
     ranks = RankInputs.of(options)
     if (options.near is not None or options.curve is not None) and ranks.many_ranks:
         raise UsageError("--near and --curve need all events of all ranks; use --rank N or --summaries never")
-    graph = ranks.job_or_graph(window_args.summary_with_causes)
-    begin_stage("replaying changes")
-    found = asking.what_if(graph, window, asked, curve=options.curve, near=options.near)
+    graphs, job = ranks.ranks_and_job(window_args.summary_with_causes)
+
+    def predict() -> WhatIf:
+        from analyses.questions.what_if import what_if
+
+        graph = job()
+        begin_stage("replaying changes")
+        return what_if(graph, window, asked, curve=options.curve, near=options.near)
+
     if options.json:
-        write_json(options.json, asking.what_if_document(found), options.left_out)
+        write_kept_json("what-if", options, graphs, lambda: _document_of(predict()))
     else:
-        print_lines(what_if_lines(found), wide=options.wide)
+        print_kept_lines("what-if", options, graphs, lambda: _lines_of(predict()))
+
+
+def _document_of(found: WhatIf) -> dict[str, Any]:
+    from analyses.questions.what_if import what_if_document
+
+    return what_if_document(found)
+
+
+def _lines_of(found: WhatIf) -> list[Line]:
+    from analyses.questions.what_if import what_if_lines
+
+    return what_if_lines(found)
 
 
 def read_changes(changes: Sequence[tuple[str, str]]) -> list[NamedChange]:

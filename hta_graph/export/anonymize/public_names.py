@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 
 from hta_graph.model import EventKind
+from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.engine_steps import SGLANG_MODES, read_step_name
 from hta_graph.trace.profiler_names import COPY_KERNEL, MARKER_KERNEL, PROCESS_GROUP_CALL, SET_KERNEL, STEP_NAME
 
@@ -94,7 +95,7 @@ PUBLIC_SHAPES: dict[EventKind, str] = {
 }
 """What a public name of each kind looks like, all of it; kernels have tables of their own."""
 
-PLAIN_KERNEL = re.compile(
+PLAIN_KERNEL = lazy_pattern(
     r"(kepler|maxwell|pascal|volta|turing|ampere|hopper|blackwell|sm\d+|cudnn|cudnn_infer|cudnn_train)_"
     r"\w*(gemm|scudnn|cudnn|conv|wgrad|dgrad|fprop)\w*"
     r"|nvjet_\w+|Cijk_\w+|igemm_(fwd|bwd|wrw)_\w+|__amd_rocclr_\w+|(nccl|rccl)(Dev)?Kernel\w*"
@@ -102,13 +103,13 @@ PLAIN_KERNEL = re.compile(
 )
 """Kernels of NVIDIA's and AMD's libraries whose names are one word, and the rows of MTIA's devices."""
 
-LIBRARY_NAMESPACES = re.compile(
+LIBRARY_NAMESPACES = lazy_pattern(
     r"at|c10|torch|cub|thrust|std|cuda|cute|cutlass\w*|cudnn\w*|cask_cudnn\w*|cublas\w*|cusparse\w*|cufft\w*|nccl\w*|rccl\w*"
     r"|pytorch_flash|flash(_fwd|_bwd)?\w*|at_cuda_detail|fbgemm_gpu|rocprim|hipcub|ck|ck_tile|PyTorchMemEffAttention|native"
 )
 """Namespaces of public libraries, from which whole C++ names begin."""
 
-CPP_WORDS = re.compile(
+CPP_WORDS = lazy_pattern(
     r"void|bool|char|short|int|long|float|double|half|unsigned|signed|const|volatile|true|false|nullptr|decltype|lambda"
     r"|operator|enum|struct|class|u?int(8|16|32|64)?_t|size_t|__half2?|__nv_bfloat162?|__hip_bfloat16|hip_bfloat16"
     r"|(float|double|int|uint|half|char|long|short)\d|type|instance|(DefaultPtr|RestrictPtr)Traits"
@@ -121,12 +122,12 @@ CPP_WORDS = re.compile(
 )
 """Words of C++, and names of libraries that stand in no namespace."""
 
-UNNAMED = re.compile(r"\(anonymous namespace\)::|\{lambda\([^{}]*\)#\d+\}|\{unnamed\w*#\d+\}")
-IDENTIFIERS = re.compile(r"(?<![\w:])[A-Za-z_]\w*(?:::~?\w+)*")
+UNNAMED = lazy_pattern(r"\(anonymous namespace\)::|\{lambda\([^{}]*\)#\d+\}|\{unnamed\w*#\d+\}")
+IDENTIFIERS = lazy_pattern(r"(?<![\w:])[A-Za-z_]\w*(?:::~?\w+)*")
 LONGEST_NAME = 20_000
 """Characters: a longer name is not examined and counts as private."""
 
-_COMPILED = {kind: re.compile(shape) for kind, shape in PUBLIC_SHAPES.items()}
+_COMPILED = {kind: lazy_pattern(shape) for kind, shape in PUBLIC_SHAPES.items()}
 
 
 @lru_cache(maxsize=1 << 16)
@@ -147,7 +148,7 @@ def is_public(kind: EventKind, name: str) -> bool:
     return name in PROCESS_GROUP_CALL or (kind in _COMPILED and _COMPILED[kind].fullmatch(name) is not None)
 
 
-STEP_WORDS = re.compile(
+STEP_WORDS = lazy_pattern(
     r"execute|context|generation|new|cached|sq|sk|sqsq|sqsk|step|bs|toks?|eager|prefill|decode|diffusion|[xcgpd]|ctx"
     r"|spec|forward|id"
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,7 +19,9 @@ from hta_graph.errors import TraceError
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.communications import count_elements
 from hta_graph.multi_rank.matching.plain_pickle import NotPlainError, read_plain_pickle
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location, expand_file_lists
+from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.decompress import read_any_format, read_bytes, text_head
 from hta_graph.trace.memory_limit import out_of_memory_error
 from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
@@ -30,7 +31,7 @@ PEAK_PER_BYTE = 24
 """What a dump's entries may take in memory for each byte of its text: an empty one is two bytes."""
 HEAD_BYTES = 1 << 16
 DUMP_MARKER = b'"collective_seq_id"'
-DUMP_NAME = re.compile(r".*\.json[^/]*|(?:nccl|comm_lib|fr)_trace_(?:rank_)?\d+(?:\.\w{1,8})?")
+DUMP_NAME = lazy_pattern(r".*\.json[^/]*|(?:nccl|comm_lib|fr)_trace_(?:rank_)?\d+(?:\.\w{1,8})?")
 """Names of dumps: JSON, and those that PyTorch itself writes (``TORCH_FR_DUMP_TEMP_FILE``), which are pickles."""
 PICKLE_MAGIC = b"\x80"
 PEAK_PER_PICKLED_BYTE = 128

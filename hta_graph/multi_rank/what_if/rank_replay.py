@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,7 @@ from hta_graph.multi_rank.what_if.replay_answer import ReplayAnswer
 from hta_graph.paths.critical_path import WHOLE_GRAPHS_REMEDY
 from hta_graph.paths.window_ends import Sink
 from hta_graph.paths.windows import Window, step, whole
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.table import Flows, SyncTable
 from hta_graph.what_if.changes import Change, Removal, Scaling
 from hta_graph.what_if.longest_paths import UNREACHED
@@ -237,7 +238,7 @@ class RankReplay:
 
     def longest_paths(self, drafts: Sequence[ModifiedWindow]) -> tuple[BoundaryLongestPaths, list[bool]]:
         """Return the longest paths under some drafts, all of one shape, and which of these leave all as it was."""
-        paths, sink = drafts[0].shape()[1], self.window.sink
+        paths, sink = drafts[0].paths(), self.window.sink
         chosen = self._deciding_lane_ends()
         chosen = chosen[np.argsort(sink.ends[chosen] != sink.point, kind="stable")]
         unchanged, tails = list[bool](), np.stack([draft.tails for draft in drafts])
@@ -295,7 +296,7 @@ class RankReplay:
             incoming_ns: the times (ns) of all that comes from elsewhere, with them; without, those recorded.
             legs: the legs.
         """
-        base, (_, paths) = self.base, draft.shape()
+        base, paths = self.base, draft.paths()
         start, weight = base.times.copy(), draft.weight
         if incoming_ns is not None:
             start[start_point(self.job.rendezvous_rows)] = incoming_ns
@@ -313,7 +314,7 @@ class RankReplay:
         self, draft: ModifiedWindow, weight: Ints, values: Ints, start: Ints, point: int, incoming: int
     ) -> Ids:
         """Return the edges of a longest path to a point that rests on what is meant, of several equally late ones."""
-        paths = draft.shape()[1]
+        paths = draft.paths()
         found = paths.trace_back(weight, values, point)
         root = int(paths.source[found[-1]]) if len(found) else point
         if self._index_of_incoming[root] == incoming:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.demand import CostModel, Demand
 from hta_graph.roofline.operator_call import (
     NotRecordedError,
