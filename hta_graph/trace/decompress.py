@@ -269,7 +269,7 @@ class _GzipMember:
 MOST_PER_BYTE = 1032
 """What one byte of gzip unpacks to at most."""
 HEADER_BYTES = 1 << 17
-"""Within so many bytes of text the header before the events ends: a few hundred for each GPU."""
+"""In this much text the header before the events ends: it has a few hundred bytes for each GPU."""
 BEGIN_BYTES = 1 << 20
 """Bytes of text that show whether the rest is worth reading."""
 
@@ -344,7 +344,9 @@ def text_head(path: Location, size: int) -> bytes:
 
 def _read_file(path: Location, per_byte: float, *, is_any_format: bool = False) -> FileBytes:
     with _open(path) as file:
-        return _read_text(_begin(path, file, per_byte, is_any_format=is_any_format), file, is_any_format=is_any_format)
+        return _read_text(
+            _begin_text(path, file, per_byte, is_any_format=is_any_format), file, is_any_format=is_any_format
+        )
 
 
 @contextmanager
@@ -360,7 +362,7 @@ def open_text(path: Location, is_plain: Callable[[bytes], bool]) -> Iterator[Fil
         yield read_bytes(path)
         return
     with _open(path) as file:
-        stream = _begin(path, file, PEAK_PER_TEXT, is_any_format=False)
+        stream = _begin_text(path, file, PEAK_PER_TEXT, is_any_format=False)
         head = stream.head()
         if JSON_BEGIN.match(head) and is_plain(head):
             yield stream
@@ -382,7 +384,7 @@ def _open(path: Location) -> Iterator[BufferedReader]:
 
 
 class TextStream:
-    """A file's text, which is decompressed as far as it is asked for."""
+    """A file's text, which is decompressed as it is read."""
 
     def __init__(self, path: Location, unpacking: Decompression, size: int, limit: TextLimit, layer: str) -> None:
         self.path = path
@@ -420,7 +422,7 @@ class TextStream:
             yield piece
 
     def read(self, size: int) -> list[bytes]:
-        """Return the next pieces, of at least so many bytes together unless the text ends."""
+        """Return the next pieces, of at least a number of bytes together unless the text ends."""
         found, length = list[bytes](), 0
         for piece in self.pieces() if size > 0 else ():
             found.append(piece)
@@ -430,7 +432,7 @@ class TextStream:
         return found
 
 
-def _begin(path: Location, file: BufferedReader, per_byte: float, *, is_any_format: bool) -> TextStream:
+def _begin_text(path: Location, file: BufferedReader, per_byte: float, *, is_any_format: bool) -> TextStream:
     begin = file.peek(HEAD_BYTES)[:HEAD_BYTES]
     if not begin:
         raise TraceError(path, "is empty", "record the trace again")
