@@ -10,7 +10,7 @@ stream               g ── h ──                 g, h: sums from a; e: the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -213,18 +213,36 @@ class LongestPaths:
         found[self._points] = along
         return found
 
-    def many(self, weights: Iterable[Ints], start: Ints, points: Ids) -> Ints:
-        """Return the values (ns) of some points under many weights, a row each: cheaper than one after the other."""
-        joined, behind = self.in_line(weights, points)
-        if not behind.size:
-            return behind.T
-        known = self._pass_of_many(start[self.nodes], joined)
-        heads = self._node_of_point[self.head[points]]
-        found = np.repeat(start[self.head[points]][None], behind.shape[1], axis=0)
-        decided = heads >= 0
-        found[:, decided] = known[heads[decided]].T
-        found += behind.T
-        return found
+    def latest(self, changes: Iterable[tuple[Ints, Ints]], start: Ints, points: Ids, first: Sequence[int]) -> Ints:
+        """Return when (ns) the latest of some points is under many weights: cheaper than one after the other.
+
+        Args:
+            changes: weights of all edges, and how much later (ns) than its point each of ``points`` counts.
+            start: the value of each point that is a root.
+            points: what is looked at, group behind group; none is empty.
+            first: where each group begins.
+
+        Returns:
+            a row for each change, a column for each group.
+        """
+        group = np.searchsorted(first, np.arange(len(points)), side="right")
+        # Of all that hang on one node only the latest one counts.
+        head = self.head[points]
+        order = np.lexsort((head, group))
+        begins = np.flatnonzero(first_of_runs(head[order], group[order]))
+        head, places, meets = head[order[begins]], self._places_of(points[order]), self.meetings
+        joined, behind = list[Ints](), list[Ints]()
+        for weight, tails in changes:
+            along = self._along_runs(weight)
+            joined.append(self._behind(*along, self._places_of_joins) + weight[meets.edge])
+            behind.append(np.maximum.reduceat(self._behind(*along, places) + tails[order], begins))
+        if not behind:
+            return np.empty((0, len(first)), np.int64)
+        known = self._pass_of_many(start[self.nodes], np.stack(joined, axis=1))
+        node = self._node_of_point[head]
+        value = np.where((node >= 0)[:, None], known[node], start[head][:, None])
+        reached = value.T + np.stack(behind)
+        return np.maximum.reduceat(reached, np.flatnonzero(first_of_runs(group[order[begins]])), axis=1)
 
     def in_line(self, weights: Iterable[Ints], points: Ids) -> tuple[Ints, Ints]:
         """Return under many weights, a column each, how far (ns) points lie behind nodes.

@@ -166,17 +166,11 @@ def savings_of(base: ReplayGraph, drafts: Iterable[ModifiedWindow]) -> Ints:
     if locked_calls(base) is not None:
         # Calls then wait for the driver's lock as they come: each draft has a shape of times of its own.
         return np.array([Replayed(draft, ()).saved_ns for draft in drafts], np.int64)
-    tails = list[Ints]()
-
-    def weights() -> Iterator[Ints]:
-        for draft in drafts:
-            tails.append(draft.tails)
-            yield draft.weight
-
-    values = base.paths.many(weights(), base.times, base.ends)
-    if not tails:
-        return np.zeros(0, np.int64)
-    saved: Ints = recorded_path_totals(base)[1] - base.ends_of(values, np.array(tails, np.int64).reshape(values.shape))
+    if not len(base.window.sink.ends):
+        return np.zeros(len([*drafts]), np.int64)
+    changes = ((draft.weight, draft.tails) for draft in drafts)
+    latest = base.paths.latest(changes, base.times, base.ends, base.first_ends)
+    saved: Ints = recorded_path_totals(base)[1] - base.ends_of_latest(latest)
     return saved
 
 

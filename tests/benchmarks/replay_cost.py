@@ -36,7 +36,7 @@ def report(given: Path, rounds: int) -> str:
     one = statistics.median(another(at / rounds) for at in range(rounds))
     base = replay_graph(graph, hg.whole())
     weight = ModifiedWindow(base).weight
-    many = seconds(lambda: base.paths.many([weight] * MANY, base.times, base.window.sink.ends))
+    many = seconds(lambda: base.paths.latest([(weight, base.tails)] * MANY, base.times, base.ends, base.first_ends))
     table = seconds(lambda: hg.opportunities(graph, hg.whole()))
     curve = seconds(lambda: hg.sensitivity(graph, "class:cpu_bound", hg.whole()))
     slack = seconds(lambda: hg.slack(graph, hg.whole()))
