@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+Item = TypeVar("Item")
 
 
 class StageListener(Protocol):
@@ -77,6 +79,14 @@ def advance_stage(done: int, total: int) -> None:
     """Report how much of the running stage is done, in any unit."""
     for listener in _LISTENERS:
         listener.advance(done, total)
+
+
+def counted(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield what the running stage works on one by one, and report how many are done."""
+    every = list(items)
+    for done, item in enumerate(every, 1):
+        yield item
+        advance_stage(done, len(every))
 
 
 def clear_stage() -> None:

@@ -6,7 +6,15 @@ import gzip
 from pathlib import Path
 
 import hta_graph as hg
-from hta_graph.progress import advance_stage, begin_stage, clear_stage, inner_stage, listen_to_stages, mute_stages
+from hta_graph.progress import (
+    advance_stage,
+    begin_stage,
+    clear_stage,
+    counted,
+    inner_stage,
+    listen_to_stages,
+    mute_stages,
+)
 from tests.support.command_line import two_steps
 
 
@@ -35,10 +43,8 @@ def test_reading_and_building_are_stages_with_bytes_of_all(tmp_path: Path) -> No
     heard = Heard()
     with listen_to_stages(heard):
         hg.build_graph(hg.read_trace(packed))
-    assert heard.stages == ["decompressing trace.json.gz", "reading trace.json.gz", "building the graph"]
-    unpacked, *_, read = heard.parts
-    assert unpacked == (packed.stat().st_size,) * 2, "a small file is one piece"
-    assert read == (len(text), len(text))
+    assert heard.stages == ["reading trace.json.gz", "building the graph"], "it is decompressed while it is read"
+    assert heard.parts == [(packed.stat().st_size,) * 2], "a small file is one piece"
     assert heard.cleared == 1
 
 
@@ -71,3 +77,23 @@ def test_parts_of_what_has_its_own_progress_are_muted() -> None:
             advance_stage(1, 2)
         begin_stage("next")
     assert (heard.stages, heard.parts) == (["next"], [])
+
+
+def test_what_is_counted_advances_the_running_stage() -> None:
+    heard = Heard()
+    with listen_to_stages(heard):
+        begin_stage("replaying changes")
+        assert list(counted(iter("ab"))) == ["a", "b"]
+        assert list(counted([])) == []
+    assert (heard.stages, heard.parts) == (["replaying changes"], [(1, 2), (2, 2)])
+    assert list(counted([3])) == [3]
+
+
+def test_changes_that_are_replayed_are_counted(tmp_path: Path) -> None:
+    graph = hg.build_graph(hg.read_trace(two_steps().write(tmp_path / "trace.json")))
+    heard = Heard()
+    with listen_to_stages(heard):
+        begin_stage("replaying changes")
+        hg.opportunities(graph)
+    assert {done == total for done, total in heard.parts} == {False, True}
+    assert heard.stages == ["replaying changes"]

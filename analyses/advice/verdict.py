@@ -21,7 +21,6 @@ from hta_graph.graph.memo import memoized
 from hta_graph.paths.critical_path import CriticalPath, has_partial_rows
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.sanitize import encodable_path
-from hta_graph.trace.decompress import let_go_of_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,9 +119,7 @@ def replayed_advice(facts: PathFacts) -> list[PathFinding]:
     from analyses.advice.savings import with_savings, with_what_windows_show
     from hta_graph.what_if.reliability import path_waits_on_launched_work
 
-    advised = advice_of(facts)
-    let_go_of_text()
-    every = with_what_windows_show(facts, with_savings(facts, advised))
+    every = with_what_windows_show(facts, with_savings(facts, advice_of(facts)))
     found = [one for one in every if one.saves_ns is None or facts.is_worth(one.saves_ns)]
     # Summaries of ranks, which answer as whole ones do without replay, do not show which launched work starts late.
     if not has_partial_rows(facts.graph) and any(one.rule == "launch_bound" for one in found):

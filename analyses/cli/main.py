@@ -5,6 +5,7 @@ It imports little at first, so that an interrupt in the first moments is handled
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -109,6 +110,7 @@ def run() -> NoReturn:
 
     NumPy's BLAS, which is never used, would keep a thread per core spinning after its import.
     """
+    gc.disable()  # as while a command runs: what is imported stays
     install_signal_handlers()
     reopen_closed_streams()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

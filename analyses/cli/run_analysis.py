@@ -27,22 +27,8 @@ if TYPE_CHECKING:
     """An answer, what was looked at, and what draws it."""
 
 
-OF_DETAILS = ("roofline",)
-"""Analyses that read details of most events from the file again."""
-
-
 def run_analysis(entry: IndexEntry, options: argparse.Namespace) -> None:
     """Run one analysis on every rank and write its answer."""
-    if entry.name in OF_DETAILS:
-        from hta_graph.trace.decompress import text_for_second_reading  # late: others do not need it
-
-        with text_for_second_reading():
-            _run_analysis(entry, options)
-    else:
-        _run_analysis(entry, options)
-
-
-def _run_analysis(entry: IndexEntry, options: argparse.Namespace) -> None:
     window_args = WindowArgs.of(options)
     graphs = read_ranks(RankInputs.of(options), window_args, entry.from_summaries)
 

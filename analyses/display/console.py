@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.stderr import terminal_columns, write_lines
 from analyses.display.text_layout import UNITS, FittedTable, Line, TextTable, fitted
+from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.text.sanitize import sanitize
 from hta_graph.text.wrap import wrapped
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 ENDLESS = 1_000_000
 """The width of a line that nothing cuts, in characters."""
+NARROW = lazy_pattern("[ -~\xa0-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\u22ff]*")
+"""Letters, punctuation, arrows and signs that take one column of a terminal each."""
 
 
 def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None = None) -> None:
@@ -42,6 +45,11 @@ def text_of(lines: Sequence[Line], room: int | None = None) -> str:
 
 def _rendered(lines: Sequence[Line], room: int | None, file: TextIO) -> str:
     """Write lines for a file: its console knows whether it takes colour."""
+    if room is None and not _takes_colour(file):
+        # As a console would, which takes longer to import than many an answer to compute.
+        plain = list(_plain_lines(lines))
+        if all(map(NARROW.fullmatch, plain)):
+            return "".join(f"{line.rstrip()}\n" for line in plain)
     from rich.console import Console
 
     console = Console(
@@ -64,6 +72,41 @@ def _rendered(lines: Sequence[Line], room: int | None, file: TextIO) -> str:
                 # A line right above a table is its title.
                 _print_text(console, line, room, "bold" if isinstance(following, TextTable) else "")
     return "".join(f"{line.rstrip()}\n" for line in captured.get().split("\n")[:-1])
+
+
+def _takes_colour(file: TextIO) -> bool:
+    """Return whether rich would write colour to a file, which it also does to a pipe when the environment wants it."""
+    return file.isatty() or bool(os.environ.get("FORCE_COLOR")) or os.environ.get("TTY_COMPATIBLE") == "1"
+
+
+def _plain_lines(lines: Sequence[Line]) -> Iterator[str]:
+    """Yield lines without colour, of any width."""
+    for line in lines:
+        if not isinstance(line, TextTable):
+            yield sanitize(line)
+            continue
+        if caption := FittedTable(line, ()).caption:
+            yield sanitize(f"  {caption}")
+        yield from _plain_table(line)
+        if line.more:
+            yield sanitize(f"  … {line.more}")
+
+
+def _plain_table(table: TextTable) -> Iterator[str]:
+    """Yield a table's headings and rows, each column as wide as its widest cell, as rich's table without a box."""
+    columns = [list(map(sanitize, cells)) for cells in zip(*table.rows, strict=True)]
+    sizes = [max(map(len, cells)) for cells in columns]
+    headings = [_heading(*item).split("\n") for item in zip(map(sanitize, table.header), sizes, strict=False)]
+    headings = headings or [[] for _ in columns]
+    height, made = max(map(len, headings)), []
+    for at, (heading, cells) in enumerate(zip(headings, columns, strict=True)):
+        width = max(map(len, [*heading, *cells]))
+        texts = [*[""] * (height - len(heading)), *heading, *cells]
+        if at in table.texts:
+            made.append([f"  {text}{' ' * (width - len(text))}" for text in texts])
+        else:
+            made.append([f"  {' ' * (width - len(text))}{text}" for text in map(str.rstrip, texts)])
+    yield from map("".join, zip(*made, strict=True))
 
 
 def _print_text(console: Console, line: str, room: int | None, style: str = "") -> None:

@@ -117,6 +117,7 @@ def report_page(
     chosen = [gain.chosen for gain in gains.drawn] if gains else []
     window = paths[rank].window
     link = timeline.link(window.start_ns, window.end_ns)
+    begin_stage(words.stage(words.NEXT_ACTIONS))
     summary = summary_of(path, _name_of_run(paths), worth_a_card(chosen), link=link)
     return page(summary, sections, timeline, overlay)
 

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from hta_graph.arrays import distinct
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import EdgeKind, Ids, Ints
@@ -38,7 +39,7 @@ class AutogradBursts:
     @cached_property
     def _by_worker(self) -> dict[int, tuple[Ints, Ids, Ints, Ids]]:
         """For each thread that works for others when its bursts begin and for whom, and when they end and for whom."""
-        lanes = np.unique(np.concatenate([self._begin[0], self._finish[0]])).tolist()
+        lanes = distinct(np.concatenate([self._begin[0], self._finish[0]])).tolist()
         return {lane: (*_of_lane(self._begin, lane), *_of_lane(self._finish, lane)) for lane in lanes}
 
     def waiting_lane(self, rows: Ids) -> Ids:

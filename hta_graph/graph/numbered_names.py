@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hta_graph.arrays import freeze
+from hta_graph.arrays import distinct, freeze
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.graph.memo import memoized
@@ -56,7 +56,7 @@ def annotation_labels(graph: DependencyGraph) -> Labels:
     rows = (events.kind == EventKind.ANNOTATION) | (events.kind == EventKind.GPU_ANNOTATION)
     count = np.bincount(events.name[rows & (events.kind == EventKind.ANNOTATION)], minlength=len(graph.names))
     alike: defaultdict[str, list[int]] = defaultdict(list)
-    for code in np.unique(events.name[rows]).tolist():
+    for code in distinct(events.name[rows]).tolist():
         if NUMBER.search(graph.names[code]) and not is_step(graph.names[code]):
             alike[NUMBER.sub("#", graph.names[code])].append(code)
     texts, spelled = list(graph.names), np.arange(max(len(graph.names), 1), dtype=np.int32)

@@ -19,6 +19,7 @@ from hta_graph.graph_annotations import with_annotations
 from hta_graph.graph_cache.cache_folder import CacheFolder
 from hta_graph.graph_cache.cached_graphs import GraphCache
 from hta_graph.log import log_warning
+from hta_graph.multi_rank.large_file import collect_in_shares
 from hta_graph.multi_rank.rank_cache import cached_file, cached_ranks, keep_file, keep_rank
 from hta_graph.multi_rank.rank_request import RankRequest, build_rank_graph, read_rank_graph
 from hta_graph.multi_rank.read_engine import (
@@ -114,21 +115,21 @@ def read_graphs(
     several = communications or summary is not None
     asked = RankRequest(salvage, several, summary, step_patterns=tuple(step_patterns))
     kept = GraphCache(CacheFolder(cache, say)) if isinstance(cache, Path) else cache
+    readers = ReadOptions(jobs, memory, cluster, say, kept)
     named = find_captures(captures, salvage=salvage)
     if len(paths) == 1:
-        for graph in _read_alone(paths[0], ranks, memory, replace(asked, summary=None), kept, say):
+        for graph in _read_alone(paths[0], ranks, readers, replace(asked, summary=None)):
             yield _with_names(_with_warnings(graph), named, (), salvage=salvage)
         return
     with limit_memory(memory):
         files = find_ranks(listed, salvage=salvage, say=say)
     if len(files) == 1 and not files[0].error and summary is None and cluster is None:
         # Several ranks may have been merged into it.
-        for graph in _read_alone(files[0].path, ranks, memory, asked, kept, say):
+        for graph in _read_alone(files[0].path, ranks, readers, asked):
             yield _with_names(_with_warnings(graph), named, files[0].captures, salvage=salvage)
         return
     beside_rank = {file.rank: file.captures for file in files}
     files = choose_ranks(files, ranks)
-    readers = ReadOptions(jobs, memory, cluster, say, kept)
     with closing(read_files(files, lambda _: asked, readers, progress)) as found:
         for graph in _graphs_or_reports(found, report if len(files) > 1 else None, ", ".join(map(str, listed))):
             yield _with_names(graph, named, beside_rank.get(graph.rank or 0, ()), salvage=salvage)
@@ -215,26 +216,26 @@ def _read_uncached(
 
 
 def _read_alone(
-    path: Location,
-    ranks: Collection[int] | None,
-    memory: int | None,
-    asked: RankRequest,
-    cache: GraphCache | None,
-    say: Say,
+    path: Location, ranks: Collection[int] | None, readers: ReadOptions, asked: RankRequest
 ) -> list[DependencyGraph]:
     """Read the only file: the graph of its rank, or of all ranks that were merged into it.
 
     Raises:
         HtaGraphError: it cannot be read, or not with so much memory.
     """
-    with limit_memory(memory):
+    cache = readers.cache
+    with limit_memory(readers.memory):
         try:
             with cached_text() if asked.communications else nullcontext():
                 if cache is not None and (known := cached_file(cache, path, ranks, asked)):
                     return [known]
-                recorded, ranks_by = read_recordings(path, ranks, salvage=asked.salvage)
+                shares = None
+                if not (asked.salvage or asked.communications):  # those read the text themselves
+                    shares = collect_in_shares(path, readers.jobs, readers.memory)
+                recorded, ranks_by = read_recordings(path, ranks, salvage=asked.salvage, collected=shares)
+                del shares
                 in_header = [trace.rank for trace in recorded]
-                traces = number_recordings(path, recorded, ranks_by, ranks, say)
+                traces = number_recordings(path, recorded, ranks_by, ranks, readers.say)
                 del recorded
                 graphs = [build_rank_graph(partial(_take, traces), asked) for _ in range(len(traces))]
                 # Of a file with several ranks only some may have been read.

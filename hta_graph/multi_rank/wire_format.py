@@ -52,10 +52,15 @@ def decode_graph(head: dict[str, Any], source: ByteStream) -> DependencyGraph:
     Raises:
         EOFError: the stream ends early.
     """
-    return graph_of_record(head, partial(_read_column, source), ATTACHED_TABLES)
+    return graph_of_record(head, partial(read_column, source), ATTACHED_TABLES)
 
 
-def _read_column(source: ByteStream, dtype: str, size: int) -> Column:
+def read_column(source: ByteStream, dtype: str, size: int) -> Column:
+    """Read a column that comes as it lies in memory.
+
+    Raises:
+        EOFError: the stream ends early.
+    """
     column = np.empty(size, dtype)
     rest = _memory_of(column)
     while len(rest):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
 import numpy as np
 import orjson
 
@@ -29,6 +27,8 @@ class Records:
         >>> b"".join(Records({"a": np.array([1, 2]), "b": np.array(["x", None], object)}).pieces())
         b'[{"a":1,"b":"x"},{"a":2,"b":null}]'
         """
+        import msgspec  # late: text needs none
+
         record = msgspec.defstruct("Record", list(self.columns), gc=False)
         columns = list(self.columns.values())
         yield b"["
@@ -68,4 +68,6 @@ _BEYOND_ASCII = lazy_pattern("[^ -~]+")
 
 
 def _escaped_if_hidden(found: re.Match[str]) -> str:
+    import json
+
     return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]

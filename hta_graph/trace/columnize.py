@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
@@ -63,19 +63,25 @@ def collect_columns(parts_of_file: Iterable[FilePart]) -> Collected:
     for part in parts_of_file:
         groups += _part_columns(part, offset, collected)
         offset += len(part.rows)
+        collected.parts.append((len(part.rows), len(collected.arrows), len(collected.old_launches)))
         del part  # else two parts' rows would be in memory while the next one is decoded
-    lengths = [len(columns["index"]) for columns in groups]
-    columns = {name: join_column([columns.pop(name, None) for columns in groups], lengths, name) for name in ABSENT}
-    if (columns["index"][1:] < columns["index"][:-1]).any():
-        # Rows of different phases stand in turn in a file.
-        order = np.argsort(columns["index"], kind="stable")
-        columns = {name: column[order] if column.strides[0] else column for name, column in columns.items()}
-    collected.columns = columns
+    collected.columns = join_groups(groups)
     return collected
 
 
+def join_groups(groups: Sequence[FileColumns]) -> FileColumns:
+    """Join columns in the order of the file; those of the groups are let go."""
+    lengths = [len(columns["index"]) for columns in groups]
+    columns = {name: join_column([columns.pop(name, None) for columns in groups], lengths, name) for name in ABSENT}
+    if (columns["index"][1:] < columns["index"][:-1]).any():
+        # Rows of different groups stand in turn in a file.
+        order = np.argsort(columns["index"], kind="stable")
+        columns = {name: column[order] if column.strides[0] else column for name, column in columns.items()}
+    return columns
+
+
 PHASES = ("X", "i", "B", "E", "s", "f")
-"""What of a file decides the graph: events, instants that tell of memory, brackets and arrows."""
+"""What of a file decides the graph: events, instants that report memory, brackets and arrows."""
 _CODE_OF_PHASE: dict[Any, int] = {phase: code for code, phase in enumerate(PHASES)}
 _CODE_OF_TYPE: dict[Any, int] = {kind: _CODE_OF_PHASE.get(phase, -1) for kind, phase in PHASE_OF_TYPE.items()}
 
@@ -195,6 +201,8 @@ def _note_brackets(begins: _PhaseRows, ends: _PhaseRows, offset: int, collected:
     """Note the begin and end rows in the order of the file."""
     found = []
     for rows in (begins, ends):
+        if not rows.rows:
+            continue
         categories = Numbering()
         kind = _kind_of_category(categories, categories.codes([row.cat for row in rows.rows]))
         for row, place, time, own in zip(rows.rows, rows.places.tolist(), rows.times().tolist(), kind, strict=True):
@@ -347,7 +355,7 @@ def _rate_of(value: Any) -> float:
     return rate if 0 <= rate <= FASTEST_GBPS else math.nan
 
 
-def integers(values: list[Any]) -> Ints:
+def integers(values: Iterable[Any]) -> Ints:
     """Convert ids to int64: -1 where absent or not a number, ``BAD_ID`` where they do not fit 64 bits.
 
     Unsigned 64-bit values wrap, as the profiler's own -1 does.
@@ -355,10 +363,11 @@ def integers(values: list[Any]) -> Ints:
     >>> integers([3, None, "4", 2**64 - 1, "x"]).tolist()
     [3, -1, 4, -1, -1]
     """
-    array = plain_numbers(values)
+    listed = values if isinstance(values, list) else list(values)
+    array = plain_numbers(listed)
     if array is not None and array.dtype == np.int64:
         return array
-    return np.array([-1 if value is None else _integer_or_bad(value) for value in values], np.int64)
+    return np.array([-1 if value is None else _integer_or_bad(value) for value in listed], np.int64)
 
 
 def _integer_or_bad(value: Any) -> int:

@@ -181,16 +181,16 @@ class Decompression:
                 raise TraceError(self._path, cause, "compress it without --long and --ultra") from None
 
 
-def _begin_of(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """Return how what comes in pieces begins, and all of it."""
+def _begin_of(pieces: Iterator[bytes], least: int = HEAD_BYTES) -> tuple[bytes, Iterator[bytes]]:
+    """Return how what comes in pieces begins, some bytes of it, and all of it."""
     first: deque[bytes] = deque()
     size = 0
     for piece in pieces:
         first.append(piece)
         size += len(piece)
-        if size >= HEAD_BYTES:
+        if size >= least:
             break
-    return b"".join(first)[:HEAD_BYTES], chain(_given_back(first), pieces)
+    return b"".join(first)[:least], chain(_given_back(first), pieces)
 
 
 def _given_back(pieces: deque[bytes]) -> Iterator[bytes]:
@@ -268,6 +268,8 @@ class _GzipMember:
 
 MOST_PER_BYTE = 1032
 """What one byte of gzip unpacks to at most."""
+HEADER_BYTES = 1 << 17
+"""In this much text the header before the events ends: it has a few hundred bytes for each GPU."""
 BEGIN_BYTES = 1 << 20
 """Bytes of text that show whether the rest is worth reading."""
 
@@ -297,28 +299,6 @@ def cached_text() -> Iterator[None]:
         _CACHED.reset(token)
 
 
-KEPT_BYTES = 256 << 20
-"""Longer texts are not kept for a second reading."""
-_LAST_READ: ContextVar[dict[Location, FileBytes] | None] = ContextVar("last_read", default=None)
-"""The text that was read last, where it is kept."""
-
-
-@contextmanager
-def text_for_second_reading() -> Iterator[None]:
-    """Keep the text that is read last until it is read again, as the details of events are, or let go."""
-    token = _LAST_READ.set({})
-    try:
-        yield
-    finally:
-        _LAST_READ.reset(token)
-
-
-def let_go_of_text() -> None:
-    """Free what is kept for a second reading: from here on memory is needed for other things."""
-    if (last := _LAST_READ.get()) is not None:
-        last.clear()
-
-
 def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
     """Read and decompress one file; of one that does not begin as JSON does, no more than shows that.
 
@@ -331,17 +311,12 @@ def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
         TooLargeError: its text is longer than there is memory for.
         MissingExtraError: the file is zstd and no decoder is installed.
     """
-    kept, last = _CACHED.get(), _LAST_READ.get()
-    if kept and path in kept:
-        return kept[path]
-    again = last.pop(path, None) if last else None
-    found = again or _read_file(path, per_byte)
-    if last is not None and again is None and len(found.data) <= KEPT_BYTES:
-        last.clear()
-        last[path] = found
-    if kept is not None:
-        kept[path] = found
-    return found
+    kept = _CACHED.get()
+    if kept is None:
+        return _read_file(path, per_byte)
+    if path not in kept:
+        kept[path] = _read_file(path, per_byte)
+    return kept[path]
 
 
 def read_any_format(path: Location, *, per_byte: float) -> FileBytes:
@@ -368,9 +343,38 @@ def text_head(path: Location, size: int) -> bytes:
 
 
 def _read_file(path: Location, per_byte: float, *, is_any_format: bool = False) -> FileBytes:
+    with _open(path) as file:
+        return _read_text(
+            _begin_text(path, file, per_byte, is_any_format=is_any_format), file, is_any_format=is_any_format
+        )
+
+
+@contextmanager
+def open_text(path: Location, is_plain: Callable[[bytes], bool]) -> Iterator[FileBytes | TextStream]:
+    """Open one file to decompress it while it is read; one that does not begin as ``is_plain`` wants is read at once.
+
+    So is one that cannot be read again where the text turns out to be wanted as a whole.
+
+    Raises:
+        TraceError, TooLargeError, MissingExtraError: as :func:`read_bytes`, also while its text is read.
+    """
+    if _CACHED.get() is not None or is_remote(path) or not path.is_file():
+        yield read_bytes(path)
+        return
+    with _open(path) as file:
+        stream = _begin_text(path, file, PEAK_PER_TEXT, is_any_format=False)
+        head = stream.head()
+        if JSON_BEGIN.match(head) and is_plain(head):
+            yield stream
+            return
+    yield read_bytes(path)
+
+
+@contextmanager
+def _open(path: Location) -> Iterator[BufferedReader]:
     try:
         with path.open("rb") as file:
-            return _read_text(path, file, per_byte, is_any_format=is_any_format)
+            yield file
     except FileNotFoundError:
         raise TraceError(path, "no such file") from None
     except IsADirectoryError:
@@ -379,7 +383,56 @@ def _read_file(path: Location, per_byte: float, *, is_any_format: bool = False) 
         raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
 
 
-def _read_text(path: Location, file: BufferedReader, per_byte: float, *, is_any_format: bool) -> FileBytes:
+class TextStream:
+    """A file's text, which is decompressed as it is read."""
+
+    def __init__(self, path: Location, unpacking: Decompression, size: int, limit: TextLimit, layer: str) -> None:
+        self.path = path
+        self.layer = layer
+        self.limit = limit
+        self.size = size
+        self.length = 0
+        self._unpacking = unpacking
+        self._pieces = iter(unpacking)
+
+    @property
+    def broken(self) -> str | None:
+        """What is wrong with the compression if it is truncated; known when all is read."""
+        return self._unpacking.broken
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many of the file's bytes have been read, of how many."""
+        return (self._unpacking.used if self.layer else self.length), self.size
+
+    def head(self) -> bytes:
+        """Return the beginning of the text, which stays to be read."""
+        begin, self._pieces = _begin_of(self._pieces, HEADER_BYTES)
+        return begin
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the text that has not been read yet; one may stop anywhere and go on later.
+
+        Raises:
+            TooLargeError: it is longer than there is memory for.
+        """
+        for piece in self._pieces:
+            self.limit.check(self.length + len(piece))
+            self.length += len(piece)
+            yield piece
+
+    def read(self, size: int) -> list[bytes]:
+        """Return the next pieces, of at least a number of bytes together unless the text ends."""
+        found, length = list[bytes](), 0
+        for piece in self.pieces() if size > 0 else ():
+            found.append(piece)
+            length += len(piece)
+            if length >= size:
+                break
+        return found
+
+
+def _begin_text(path: Location, file: BufferedReader, per_byte: float, *, is_any_format: bool) -> TextStream:
     begin = file.peek(HEAD_BYTES)[:HEAD_BYTES]
     if not begin:
         raise TraceError(path, "is empty", "record the trace again")
@@ -387,22 +440,34 @@ def _read_text(path: Location, file: BufferedReader, per_byte: float, *, is_any_
     if not layer and not is_any_format:
         refuse_known_format(path, begin)
     size = path.stat().st_size if is_remote(path) else os.fstat(file.fileno()).st_size
-    # What is not packed tells its length, and is read at once.
+    # What is not packed tells its length.
     if size and not layer and not is_remote(path):
-        TextLimit(path, per_byte=per_byte).check(size)
-        return FileBytes(file.read())
-    limit = TextLimit(path, size, per_byte)
+        limit = TextLimit(path, per_byte=per_byte)
+        limit.check(size)
+    else:
+        limit = TextLimit(path, size, per_byte)
     if is_remote(path):
         limit.check(max(size, _recorded_length(file, begin, size)))  # what is too long is not even sent for
+    return TextStream(path, Decompression(path, file), size, limit, layer)
+
+
+def _read_text(stream: TextStream, file: BufferedReader, *, is_any_format: bool) -> FileBytes:
+    path, layer = stream.path, stream.layer
+    if stream.size and not layer and not is_remote(path):
+        return FileBytes(file.read())
     begin_stage(f"decompressing {path.name}" if layer else f"fetching {path.name}")
-
-    def advance(used: int, text: int) -> None:
-        advance_stage(used if layer else text, size)
-
-    found = _unpack(Decompression(path, file), limit, advance)
+    text = BytesIO()  # grows in place, where parts that are joined in the end would take twice the memory
+    looked_at = 0
+    for piece in stream.pieces():
+        text.write(piece)
+        advance_stage(*stream.progress)
+        if not looked_at and text.tell() >= BEGIN_BYTES:
+            looked_at = text.tell()
+            if not JSON_BEGIN.match(text.getvalue()):
+                break
     if layer and not is_any_format:
-        refuse_known_format(path, found.data[:HEAD_BYTES])
-    return found
+        refuse_known_format(path, text.getvalue()[:HEAD_BYTES])
+    return FileBytes(text.getvalue(), stream.broken)
 
 
 def refuse_known_format(path: Location, begin: bytes) -> None:
@@ -429,18 +494,3 @@ def _recorded_length(file: BufferedReader, begin: bytes, size: int) -> int:
     noted = int.from_bytes(file.read(4), "little")
     file.seek(0)
     return noted if noted < MOST_PER_BYTE * size else 0
-
-
-def _unpack(unpacking: Decompression, limit: TextLimit, advance: Callable[[int, int], None]) -> FileBytes:
-    """Unpack a file piece by piece, up to the limit of its text; ``advance`` gets the bytes used and unpacked."""
-    text = BytesIO()  # grows in place, where parts that are joined in the end would take twice the memory
-    looked_at = 0
-    for piece in unpacking:
-        limit.check(text.tell() + len(piece))
-        text.write(piece)
-        advance(unpacking.used, text.tell())
-        if not looked_at and text.tell() >= BEGIN_BYTES:
-            looked_at = text.tell()
-            if not JSON_BEGIN.match(text.getvalue()):
-                break
-    return FileBytes(text.getvalue(), unpacking.broken)

@@ -5,7 +5,8 @@ Also the hardware counters of CUPTI's profiler ranges, which are such arguments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import field
 from decimal import Decimal
 from itertools import compress
@@ -19,8 +20,8 @@ from hta_graph.errors import TraceError
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.progress import begin_stage, inner_stage
 from hta_graph.quick_dataclass import dataclass
-from hta_graph.trace.decompress import FileBytes, read_bytes
-from hta_graph.trace.json_reader import Header, RowReader, RowShape, header_of_object, is_array
+from hta_graph.trace.decompress import open_text, read_bytes
+from hta_graph.trace.json_reader import Header, RowReader, RowShape, has_plain_header, header_of_object, is_array
 from hta_graph.trace.memory_limit import paused_gc
 from hta_graph.trace.profiler_names import PROFILER_RANGE
 from hta_graph.trace.readers import reader_of
@@ -67,7 +68,7 @@ def read_event_args(
     Raises:
         TraceError: the file is gone or has changed.
     """
-    chosen, header = reread_rows(trace, _shape_of(keys, fields), events)
+    chosen, header = reread_rows(trace, _shape_of(keys, fields), events, has_header=True)
     found = [row.args or _NONE for row in chosen]
     columns = {key: _object_column([getattr(args, f"a{at}") for args in found]) for at, key in enumerate(keys)}
     own = {key: _object_column([getattr(row, f"f{at}") for row in chosen]) for at, key in enumerate(fields)}
@@ -97,64 +98,57 @@ def read_arg_texts(trace: Trace, keys: Sequence[str], events: Ids | Ints) -> lis
 
 
 def reread_rows(
-    trace: Trace, shape: RowShape[Any], events: Ids | Ints | Bools | None = None
+    trace: Trace, shape: RowShape[Any], events: Ids | Ints | Bools | None = None, *, has_header: bool = False
 ) -> tuple[list[Any], Header]:
     """Read the rows of events (canonical rows or a mask; all if not given) from the trace's file once more.
+
+    The header is read only if it is wanted.
 
     Raises:
         TraceError: the file is gone or has changed.
     """
     index = trace.events.index if events is None else trace.events.index[events]
     with inner_stage(f"reading details of {trace.path.name}"):
-        found, header = _reread(trace, shape, distinct(index))
+        found, header = _reread(trace, shape, distinct(index), has_header=has_header)
     # Rows are named by their place in the file; a shorter file is another one.
     if found.keys() < set(index.tolist()):
         raise TraceError(trace.path, "has changed since it was read", "read it again")
     return [found[at] for at in index.tolist()], header
 
 
-def _reread(trace: Trace, shape: RowShape[Any], wanted: Ids) -> tuple[dict[int, Any], Header]:
+def _reread(trace: Trace, shape: RowShape[Any], wanted: Ids, *, has_header: bool) -> tuple[dict[int, Any], Header]:
     if other := reader_of(trace.path):
         rows, own = other.rows(trace.path, wanted, shape.from_object, salvage=trace.salvaged is not None)
         return rows, header_of_object(own)
-    content = read_bytes(trace.path)
-    begin_stage("decoding events")
-    with paused_gc():
-        if len(wanted) < len(trace.events) // FEW:
-            found, header = _decode_wanted_rows(content, shape, wanted)
-            if found:
-                return found, header
-        reader = RowReader(trace.path, content, shape, salvage=trace.salvaged is not None)
-        return _take_wanted_rows(reader, wanted), reader.facts.header
+    if len(wanted) < len(trace.events) // FEW:
+        # Only these are decoded: the others are passed, which takes a third of the time.
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            decode = msgspec.json.Decoder(shape.type).decode
+            return _take_rows(trace, RowShape(msgspec.Raw, shape.from_object), wanted, decode, has_header=has_header)
+    return _take_rows(trace, shape, wanted, None, has_header=has_header)
 
 
-def _decode_wanted_rows(content: FileBytes, shape: RowShape[Any], wanted: Ids) -> tuple[dict[int, Any], Header]:
-    """Return the rows at some places of the file, and its header; none where it is not strict JSON throughout.
+def _take_rows(
+    trace: Trace, shape: RowShape[Any], wanted: Ids, decode: Callable[[Any], Any] | None, *, has_header: bool
+) -> tuple[dict[int, Any], Header]:
+    """Return the rows at some places (ascending) of the file; each part's others are let go before the next one.
 
-    Only these are decoded: the others are passed, which takes a third of the time and no memory to speak of.
+    What comes behind the last of them is read only for the header.
     """
-    passed = RowShape(msgspec.Raw, lambda _: msgspec.Raw())
-    decode = msgspec.json.Decoder(shape.type).decode
-    try:
-        if is_array(content.data):
-            rows, header = msgspec.json.decode(content.data, type=passed.listed), Header()
-        else:
-            document = msgspec.json.decode(content.data, type=passed.document)
-            rows, header = document.rows, document.header
-        return {at: decode(rows[at]) for at in wanted[wanted < len(rows)].tolist()}, header
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}, Header()
-
-
-def _take_wanted_rows(reader: RowReader, wanted: Ids) -> dict[int, Any]:
-    """Return the rows at some places (ascending) of the file; each part's others are let go before the next one."""
     found: dict[int, Any] = {}
-    first = 0
-    for part in reader:
-        here = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, first + len(part.rows))].tolist()
-        found.update((at, part.rows[at - first]) for at in here)
-        first += len(part.rows)
-    return found
+    first, past = 0, int(wanted.max(initial=-1)) + 1
+    with paused_gc(), open_text(trace.path, has_plain_header) as content:
+        reader = RowReader(trace.path, content, shape, salvage=trace.salvaged is not None)
+        for part in reader:
+            here = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, first + len(part.rows))].tolist()
+            rows = [part.rows[at - first] for at in here]
+            # What the tolerant parser reads is decoded already.
+            found.update(zip(here, rows if decode is None or part.tolerant else map(decode, rows), strict=True))
+            first += len(part.rows)
+            del part, rows
+            if first >= past and not has_header:
+                return found, Header()
+        return found, reader.facts.header
 
 
 def row_offsets(trace: Trace) -> Ints:

@@ -25,7 +25,7 @@ from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location
 from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.text.sanitize import replace_surrogates
-from hta_graph.trace.decompress import FileBytes
+from hta_graph.trace.decompress import FileBytes, TextStream
 from hta_graph.trace.memory_limit import GrowthCheck, check_decoded, paused_gc
 
 Number = int | float | str | None
@@ -431,14 +431,27 @@ class Parts:
     ``header``, ``count`` and ``non_objects`` (of rows), ``tolerant`` and ``fault`` (what is wrong with it, if anything
     is) are known when all parts have been taken; ``taken`` is how much of the text (bytes) the parts until now stood
     in. With ``salvage`` reading continues behind what is no JSON: ``skipped`` events of ``skipped_bytes``, and perhaps
-    ``skipped_more`` where no event can be seen in these.
+    ``skipped_more`` where no event can be seen in these. Of a ``share`` only every n-th part (its second number) is
+    decoded, from one on (its first); ``parts`` counts all of them.
 
-    Raises, while iterating, ``TraceError``: the text is JSON of another shape.
+    Raises, while iterating, ``TraceError``: the text is JSON of another shape, or cannot be cut without decoding it.
     """
 
-    def __init__(self, path: Location, raw: bytes, shape: RowShape[Any], *, salvage: bool = False) -> None:
+    def __init__(
+        self,
+        path: Location,
+        raw: bytes | TextStream,
+        shape: RowShape[Any],
+        *,
+        salvage: bool = False,
+        share: tuple[int, int] = (0, 1),
+    ) -> None:
         self._path = path
-        self._raw = raw
+        self._share, self._shares = share
+        self.parts = 0
+        self._stream = raw if isinstance(raw, TextStream) else None
+        self._raw = b"" if isinstance(raw, TextStream) else raw
+        self._gone = 0
         self._shape = shape
         self._by_phase = shape.by_phase
         self._salvage = salvage
@@ -493,28 +506,78 @@ class Parts:
             yield part
             del part  # its rows are let go before the next ones are decoded
 
+    @property
+    def length(self) -> int:
+        """How long the text is (bytes), as far as it has been read."""
+        return self._gone + len(self._raw)
+
+    def _read_more(self, size: int, kept: int, at: int) -> int:
+        """Hold so much text from a place on, if there is so much; let go of what is before, except of the beginning.
+
+        Return the place where that text is then.
+        """
+        if self._stream is None or len(self._raw) - at >= size:
+            return at
+        more = self._stream.read(size - len(self._raw) + at)
+        if more:
+            held = memoryview(self._raw)
+            self._raw = b"".join((held[:kept], held[at:], *more))
+            self._gone += at - kept
+            at = kept
+        if len(self._raw) - at < size:
+            self._stream = None  # this is all
+        return at
+
+    def _read_all(self) -> bool:
+        """Hold all text that is left; return whether there was more than is held."""
+        if self._stream is None:
+            return False
+        if self._shares > 1:
+            raise TraceError(self._path, "cannot be read in shares: each would hold all of it")
+        self._raw = b"".join((self._raw, *self._stream.pieces()))
+        self._stream = None
+        return True
+
     def _decoded_parts(self) -> Iterator[FilePart]:
+        self._read_more(PART_BYTES, 0, 0)
         begin = self._first_event()
         at = begin or 0
         try:
-            while (
-                begin is not None
-                and len(self._raw) - at > 2 * PART_BYTES
-                and (cut := self._decode_next_part(at)) is not None
-            ):
-                self.taken = at = cut[1]
-                yield cut[0]
+            while begin is not None:
+                at = self._read_more(PART_BYTES + PART_BYTES // 4, begin, at)
+                if self._stream is None and len(self._raw) - at <= 2 * PART_BYTES:
+                    break
+                cut = self._decode_next_part(at) if self._is_own else self._skip_next_part(at)
+                if cut is None:
+                    if self._read_all():  # an event is longer than what was held
+                        continue
+                    break
+                at = cut[1]
+                self.taken = self._gone + at
+                if self._is_own:
+                    yield cut[0]
+                self.parts += 1
                 del cut
-            self.taken = len(self._raw)
+            self._read_all()
+            self.taken = self.length
+            if not self._is_own:
+                self.parts += 1
+                return
             last = self._decode_rest(begin, at)
         except FaultError as fault:
-            self.fault = _fault_in_words(fault)
+            self._read_all()
+            self.fault = _fault_in_words(fault, self._gone)
             if self._salvage and fault.cause and begin is not None:
                 yield from self._recovered_parts(begin, at)
                 return
             # The parts before the break are out already; of the last one what is whole is saved.
             last = FilePart([], b"[]") if begin is None else self._whole_events(at, fault.byte)
         yield last
+        self.parts += 1
+
+    @property
+    def _is_own(self) -> bool:
+        return self.parts % self._shares == self._share
 
     def _first_event(self) -> int | None:
         """Return where the array's elements begin, if that is plain to see."""
@@ -534,7 +597,7 @@ class Parts:
         """Decode about one part from a place on; return it and where the next begins."""
         # `}, {` may stand inside an event too (nested arguments, names): a cut counts only if what it cuts off decodes.
         for boundary in islice(BOUNDARY.finditer(self._raw, at + PART_BYTES), CUTS):
-            if self._in_vain > WRONG_CUTS * len(self._raw) + CUTS * PART_BYTES:
+            if self._in_vain > WRONG_CUTS * self.length + CUTS * PART_BYTES:
                 break
             try:
                 return self._decode_events(at, boundary.start() + 1), boundary.end()
@@ -542,7 +605,14 @@ class Parts:
                 if fault.cause:
                     raise  # no wrong cut but broken text
                 self._in_vain += boundary.start() - at
+            if self._shares > 1:
+                raise TraceError(self._path, "holds what looks like the end of an event inside of one")
         return None  # what looks like boundaries lies inside an event
+
+    def _skip_next_part(self, at: int) -> tuple[FilePart, int] | None:
+        """Return where the next part begins, which the decoder of another share must find at the same place."""
+        boundary = BOUNDARY.search(self._raw, at + PART_BYTES)
+        return None if boundary is None else (FilePart([], b""), boundary.end())
 
     def _decode_rest(self, begin: int | None, at: int) -> FilePart:
         """Decode what is left from a place on, with the keys before and after the array."""
@@ -578,7 +648,8 @@ class Parts:
                 part, past = self._decode_one_by_one(at, following)
                 # The part's end may have been inside an event.
                 following = max(following, past + len(SEPARATORS.match(self._raw, past)[0]))  # type: ignore[index]
-            self.taken = at = following
+            at = following
+            self.taken = self._gone + at
             yield part
             del part
 
@@ -702,10 +773,9 @@ class Parts:
         return FilePart(document.rows, text)
 
 
-def _fault_in_words(fault: FaultError) -> str:
-    if fault.cause:
-        return f"{NOT_JSON}: {fault.cause} at byte {fault.byte:,}"
-    return f"the JSON is truncated at byte {fault.byte:,}"
+def _fault_in_words(fault: FaultError, before: int) -> str:
+    byte = before + fault.byte
+    return f"{NOT_JSON}: {fault.cause} at byte {byte:,}" if fault.cause else f"the JSON is truncated at byte {byte:,}"
 
 
 def _is_cut(error: str, size: int, added: int) -> bool:
@@ -750,34 +820,42 @@ class RowReader:
 
     Args:
         path: the file, for errors.
-        content: its bytes.
+        content: its bytes, or the stream of them: of these only what the next part needs is held.
         shape: what to read of each row.
         salvage: recover the complete events of a damaged file.
+        share: decode only every n-th part (the second number), from one on (the first).
 
     Raises, while iterating, ``TraceError``: not JSON, JSON of another shape, broken off and not to be salvaged, or more
     events than there is memory for.
     """
 
     def __init__(
-        self, path: Location, content: FileBytes, shape: RowShape[Any] = EVENT_ROWS, *, salvage: bool = False
+        self,
+        path: Location,
+        content: FileBytes | TextStream,
+        shape: RowShape[Any] = EVENT_ROWS,
+        *,
+        salvage: bool = False,
+        share: tuple[int, int] = (0, 1),
     ) -> None:
         self._path = path
         self._salvage = salvage
-        self._broken = content.broken
-        self._parts = Parts(path, content.data, shape, salvage=salvage)
-        self._text = len(content.data)
+        self._content = content
+        text = content.data if isinstance(content, FileBytes) else content
+        self._parts = Parts(path, text, shape, salvage=salvage, share=share)
         self._salvaged: str | None = None
         self._is_through = False
 
     def __iter__(self) -> Iterator[FilePart]:
-        growth = GrowthCheck(self._path, self._text)
+        content, parts = self._content, self._parts
+        growth = GrowthCheck(self._path, len(content.data) if isinstance(content, FileBytes) else 0)
         begin_stage(f"reading {self._path.name}")
         for part in self._parts:
             yield part
             del part
-            advance_stage(self._parts.taken, self._text)
+            advance_stage(*(content.progress if isinstance(content, TextStream) else (parts.taken, parts.length)))
             self._refuse_crumbs()
-            growth.check()
+            growth.check(parts.length)
         self._salvaged = self._refused_or_salvaged()
         self._is_through = True
 
@@ -791,7 +869,7 @@ class RowReader:
     def _refused_or_salvaged(self) -> str | None:
         """Reject what is not a trace or is truncated; return how much of a damaged file was recovered."""
         count = self._parts.count
-        cause = self._broken or self._parts.fault
+        cause = self._content.broken or self._parts.fault
         if cause and not (self._salvage and count):
             self._parts.refuse_lines()
             remedy = SALVAGE_REMEDY if count else self._parts.remedy_without_events
@@ -802,7 +880,7 @@ class RowReader:
             return None
         skipped, size = self._parts.skipped, self._parts.skipped_bytes
         least = "at least " if self._parts.skipped_more else ""
-        lost = f", {least}{skipped:,} skipped ({size:,} of {self._text:,} bytes)" if skipped else ""
+        lost = f", {least}{skipped:,} skipped ({size:,} of {self._parts.length:,} bytes)" if skipped else ""
         return f"{cause}; {count:,} complete events recovered{lost}"
 
     @property
@@ -814,11 +892,21 @@ class RowReader:
         return FileFacts(parts.header, parts.non_objects, parts.tolerant, self._salvaged, parts.skipped)
 
     @property
+    def parts(self) -> int:
+        """How many parts the text has, of all shares, when all rows have been taken."""
+        return self._parts.parts
+
+    @property
     def closed_text(self) -> bytes:
         """The text of the complete events, with open brackets closed."""
         for _ in () if self._is_through else self:
             pass
         return self._parts.closed_text
+
+
+def has_plain_header(head: bytes) -> bool:
+    """Return whether a text shows at its beginning where its events begin: it can be read without holding all of it."""
+    return EVENTS_KEY.search(head) is not None
 
 
 def closed_text(path: Location, content: FileBytes) -> bytes:

@@ -123,7 +123,7 @@ class GrowthCheck:
 
     Args:
         path: the file, for errors.
-        text: the length of its text, which is held already.
+        text: the length of the text that is held already.
     """
 
     def __init__(self, path: Location, text: int) -> None:
@@ -132,8 +132,8 @@ class GrowthCheck:
         self._begin = self._checked = resident_bytes()
         self._memory = 0
 
-    def check(self) -> None:
-        """Look at what has been kept until now.
+    def check(self, length: int) -> None:
+        """Look at what has been kept until now of a text of some length.
 
         Raises:
             TooLargeError: there are more events than memory.
@@ -144,7 +144,7 @@ class GrowthCheck:
         self._checked, grown = now, now - self._begin
         self._memory = self._memory or memory_for_one_file(self._text + grown)
         if self._text + PEAK_PER_GROWTH * grown > max(self._memory - PEAK_OF_A_PROCESS, 2 * LEAST_TEXT):
-            text = format_bytes(self._text)
+            text = format_bytes(length)
             raise too_large_error(self._path, f"holds too many events in {text} of text", self._memory)
 
 

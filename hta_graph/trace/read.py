@@ -17,11 +17,11 @@ from hta_graph.log import log_warning
 from hta_graph.model import EventKind, Ints, kind_mask
 from hta_graph.storage.location import Location, expand_file_lists, parallel_map, resolve_location
 from hta_graph.trace.columnize import assemble_recorded, assemble_traces, collect_columns
-from hta_graph.trace.decompress import FileBytes, read_bytes
+from hta_graph.trace.decompress import FileBytes, TextStream, open_text, read_bytes
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import foreign_trace_error, writer_of
 from hta_graph.trace.header import has_captures, has_gpu_rows, has_labelled_processes, has_node_names, peek_header
-from hta_graph.trace.json_reader import ROWS_BY_PHASE, Header, RowReader
+from hta_graph.trace.json_reader import ROWS_BY_PHASE, FileFacts, Header, RowReader, has_plain_header
 from hta_graph.trace.launch_arrows import match_launches_by_arrows
 from hta_graph.trace.lost_returns import end_frames_with_callers
 from hta_graph.trace.memory_limit import out_of_memory_error, paused_gc
@@ -41,6 +41,7 @@ from hta_graph.trace.rank_files import (
     with_captures_of_ranks,
 )
 from hta_graph.trace.readers import is_database, reader_of
+from hta_graph.trace.recorded import Collected
 from hta_graph.trace.table import Trace
 
 Say = Callable[[str], None]
@@ -78,11 +79,17 @@ def read_without_log(place: Location, *, salvage: bool) -> Trace:
 
 
 def read_recordings(
-    place: Location, ranks: Collection[int] | None = None, process: str | None = None, *, salvage: bool
+    place: Location,
+    ranks: Collection[int] | None = None,
+    process: str | None = None,
+    *,
+    salvage: bool,
+    collected: tuple[Collected, FileFacts] | None = None,
 ) -> tuple[list[Trace], str]:
     """Read the traces of all recordings in a file, of nearly every file one; and how several ranks are numbered.
 
     Where a reader can leave out ranks it reads only some ``ranks``, or one ``process``, if the file has them.
+    ``collected`` are the columns and facts of the file where others have read them.
 
     Raises:
         TraceError: it cannot be read.
@@ -93,7 +100,11 @@ def read_recordings(
             for recorded in reader.columns(place, ranks, process, salvage=salvage)
         ]
         return [trace for trace, _ in found], found[0][1]
-    traces = traces_of_bytes(place, read_bytes(place), salvage=salvage)
+    if collected is None:
+        with open_text(place, has_plain_header) as content:
+            traces = traces_of_bytes(place, content, salvage=salvage)
+    else:
+        traces = _traces_of_columns(place, *collected, None)
     linked = [match_launches_by_external_id(match_launches_by_arrows(found)) for found in traces]
     return [end_frames_with_callers(found) for found in linked], ""
 
@@ -115,17 +126,22 @@ def trace_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False)
     return _only_one(path, traces_of_bytes(path, content, salvage=salvage))
 
 
-def traces_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False) -> list[Trace]:
-    """Read the traces of all recordings in a file that is in memory already.
+def traces_of_bytes(path: Location, content: FileBytes | TextStream, *, salvage: bool = False) -> list[Trace]:
+    """Read the traces of all recordings in a file that is in memory already, or is decompressed meanwhile.
 
     Raises:
         TraceError: as :func:`read_trace`.
     """
     with paused_gc():
         rows = RowReader(path, content, ROWS_BY_PHASE, salvage=salvage)
-        collected = collect_columns(rows)
-        traces = assemble_traces(path, collected, rows.facts)
-    _refuse_foreign(path, content, traces, rows.facts.header)
+        return _traces_of_columns(path, collect_columns(rows), rows.facts, content)
+
+
+def _traces_of_columns(
+    path: Location, collected: Collected, facts: FileFacts, content: FileBytes | TextStream | None
+) -> list[Trace]:
+    traces = assemble_traces(path, collected, facts)
+    _refuse_foreign(path, content, traces, facts.header)
     return traces
 
 
@@ -133,7 +149,9 @@ SCHEMA_VERSION = "schemaVersion"
 HOST_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
 
 
-def _refuse_foreign(path: Location, content: FileBytes, traces: Sequence[Trace], header: Header) -> None:
+def _refuse_foreign(
+    path: Location, content: FileBytes | TextStream | None, traces: Sequence[Trace], header: Header
+) -> None:
     """Refuse a Chrome trace of another program.
 
     It has no header of PyTorch's profiler, nor rows of its categories; or it has both, and marks of a program that is
@@ -145,11 +163,13 @@ def _refuse_foreign(path: Location, content: FileBytes, traces: Sequence[Trace],
     kinds = np.concatenate([trace.events.kind for trace in traces])
     if not len(kinds) or isinstance(header.settings.get(SCHEMA_VERSION), int):
         return
+    # Only of a file without the header of a profiler's, the whole text is needed.
+    text = content.data if isinstance(content, FileBytes) else read_bytes(path).data
     is_host = kind_mask(kinds, HOST_KINDS)
-    looks_like_kineto = bool(is_host.any()) or header != Header() or PROFILER_RANGE.encode() in content.data
-    writer = writer_of(content.data, like_kineto=looks_like_kineto)
+    looks_like_kineto = bool(is_host.any()) or header != Header() or PROFILER_RANGE.encode() in text
+    writer = writer_of(text, like_kineto=looks_like_kineto)
     if writer or ((kinds == EventKind.OTHER).all() and not looks_like_kineto):
-        raise foreign_trace_error(path, content.data, writer)
+        raise foreign_trace_error(path, text, writer)
 
 
 def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: Say = log_warning) -> list[RankFile]:

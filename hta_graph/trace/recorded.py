@@ -92,6 +92,8 @@ class Collected:
     arrows: list[Arrow] = field(default_factory=list)
     old_launches: list[Any] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    parts: list[tuple[int, int, int]] = field(default_factory=list)
+    """Of each part of the text the number of its rows, and how long ``arrows`` and ``old_launches`` are behind it."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def plain_numbers(values: Sequence[Any]) -> NDArray[Any] | None:
         kind = type(sum(values))
         if kind is int or kind is float:
             return np.fromiter(values, np.int64 if kind is int else np.float64, len(values))
-    except (TypeError, OverflowError):
+    except (TypeError, ArithmeticError):
         pass
     return None
 

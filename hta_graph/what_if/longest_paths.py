@@ -78,38 +78,38 @@ class LongestPaths:
         self._cause = np.full(len(fixed), -1, np.int32)
         self._cause[target[used]] = used
         self._cause[self._meets] = -1
-        self._points = lane_order[~self.is_root[lane_order]]
+        self.points_of_runs = lane_order[~self.is_root[lane_order]]
         self._make_runs()
         self._joins = used[self._meets[target[used]]]
         self.meetings = self._ordered_joins()
 
     def _make_runs(self) -> None:
         """Cut the points into runs in which each follows its only cause, and find the node that each hangs on."""
-        points = self._points
+        points = self.points_of_runs
         before = np.append(self.source, -1)[self._cause[points]]
         follows = np.zeros(len(points), np.bool_)
         follows[1:] = before[1:] == points[:-1]
         run = np.cumsum(~follows) - 1
-        self._run_of = np.full(len(self.is_root), -1, np.int32)
-        self._run_of[points] = run
-        self._run_start = np.flatnonzero(~follows)
-        self._run_length = np.diff(np.append(self._run_start, len(points)))
-        self._followed_edge = self._cause[points]
-        first = points[self._run_start]
-        hangs_on = np.where(self._meets[first], -1, before[self._run_start])
+        self.run_of = np.full(len(self.is_root), -1, np.int32)
+        self.run_of[points] = run
+        self.run_start = np.flatnonzero(~follows)
+        self._run_length = np.diff(np.append(self.run_start, len(points)))
+        self.followed_edge = self._cause[points]
+        first = points[self.run_start]
+        hangs_on = np.where(self._meets[first], -1, before[self.run_start])
         # Runs that hang on others, level by level: of most runs the first point is a meeting or follows a root.
         self.head = np.arange(len(self.is_root), dtype=np.int32)
         head_of_run = np.where(hangs_on < 0, first, -1).astype(np.int32)
-        self._levels: list[tuple[Ints, Ids]] = []
+        self.levels: list[tuple[Ints, Ids]] = []
         hanging = np.flatnonzero(hangs_on >= 0)
         while len(hanging):
-            above = self._run_of[hangs_on[hanging]]
+            above = self.run_of[hangs_on[hanging]]
             known = np.where(above < 0, hangs_on[hanging], head_of_run[above])
             ready = known >= 0
             if not ready.any():
                 raise QueryError("the changed dependencies form a cycle; remove one of the added edges")
             head_of_run[hanging[ready]] = known[ready]
-            self._levels.append((hanging[ready], hangs_on[hanging[ready]]))
+            self.levels.append((hanging[ready], hangs_on[hanging[ready]]))
             hanging = hanging[~ready]
         self._head_of_run = head_of_run
         self.head[points] = head_of_run[run]
@@ -172,22 +172,22 @@ class LongestPaths:
             for each point of the runs, and last for none, the sum (ns) up to it, and for each run, and last for none,
             how far (ns) its first point lies behind the node that it hangs on.
         """
-        summed = np.empty(len(self._points) + 1, weight.dtype)
+        summed = np.empty(len(self.points_of_runs) + 1, weight.dtype)
         along = summed[:-1]
-        np.take(weight, self._followed_edge, out=along, mode="wrap")
-        along[self._run_start] = 0
+        np.take(weight, self.followed_edge, out=along, mode="wrap")
+        along[self.run_start] = 0
         np.cumsum(along, out=along)
         summed[-1] = 0
-        first = np.zeros(len(self._run_start) + 1, weight.dtype)
-        for runs, above in self._levels:
+        first = np.zeros(len(self.run_start) + 1, weight.dtype)
+        for runs, above in self.levels:
             first[runs] = self._behind(summed, first, self._places_of(above))
-            first[runs] += weight[self._followed_edge[self._run_start[runs]]]
+            first[runs] += weight[self.followed_edge[self.run_start[runs]]]
         return summed, first
 
     def _places_of(self, points: Ids) -> tuple[Ids, Ids, Ints]:
         """Return where points stand in the runs, in which run, and where that begins; -1 in none."""
-        run = self._run_of[points]
-        return self._place_in_run[points], run, np.append(self._run_start, -1)[run]
+        run = self.run_of[points]
+        return self.place_in_run[points], run, np.append(self.run_start, -1)[run]
 
     @staticmethod
     def _behind(summed: Any, first: Any, places: tuple[Ids, Ids, Ints]) -> Any:
@@ -208,41 +208,35 @@ class LongestPaths:
         found[self.nodes] = self._pass(start[self.nodes], joined)
         # From each node on as far as its runs reach; summed in this order, a node itself stays what it is.
         along = summed[:-1]
-        along -= np.repeat(along[self._run_start], self._run_length)
+        along -= np.repeat(along[self.run_start], self._run_length)
         along += np.repeat(found[self._head_of_run] + first[:-1], self._run_length)
-        found[self._points] = along
+        found[self.points_of_runs] = along
         return found
 
-    def latest(self, changes: Iterable[tuple[Ints, Ints]], start: Ints, points: Ids, first: Sequence[int]) -> Ints:
-        """Return when (ns) the latest of some points is under many weights: cheaper than one after the other.
+    def many(self, weight: Ints, savings: Iterable[tuple[Ids | Ints, Ints]], start: Ints, points: Ids) -> Ints:
+        """Return the values (ns) of some points under many weights, a row each: cheaper than one after the other.
 
         Args:
-            changes: weights of all edges, and how much later (ns) than its point each of ``points`` counts.
+            weight: of each edge (ns).
+            savings: by how much (ns) some edges weigh less, each time; an edge may occur more than once.
             start: the value of each point that is a root.
-            points: what is looked at, group behind group; none is empty.
-            first: where each group begins.
-
-        Returns:
-            a row for each change, a column for each group.
+            points: whose values are asked for.
         """
-        group = np.searchsorted(first, np.arange(len(points)), side="right")
-        # Of all that hang on one node only the latest one counts.
-        head = self.head[points]
-        order = np.lexsort((head, group))
-        begins = np.flatnonzero(first_of_runs(head[order], group[order]))
-        head, places, meets = head[order[begins]], self._places_of(points[order]), self.meetings
-        joined, behind = list[Ints](), list[Ints]()
-        for weight, tails in changes:
-            along = self._along_runs(weight)
-            joined.append(self._behind(*along, self._places_of_joins) + weight[meets.edge])
-            behind.append(np.maximum.reduceat(self._behind(*along, places) + tails[order], begins))
-        if not behind:
-            return np.empty((0, len(first)), np.int64)
-        known = self._pass_of_many(start[self.nodes], np.stack(joined, axis=1))
-        node = self._node_of_point[head]
-        value = np.where((node >= 0)[:, None], known[node], start[head][:, None])
-        reached = value.T + np.stack(behind)
-        return np.maximum.reduceat(reached, np.flatnonzero(first_of_runs(group[order[begins]])), axis=1)
+        stops = _StopsOfRuns.of(self, points)
+        less = [stops.savings(*one) for one in savings]
+        if not less or not len(points):
+            return np.empty((len(less), len(points)), np.int64)
+        joined, behind = self.in_line([weight], points)
+        joined, behind = (
+            column - np.stack(of, axis=1) for column, of in zip((joined, behind), zip(*less, strict=True), strict=True)
+        )
+        known = self._pass_of_many(start[self.nodes], joined)
+        heads = self._node_of_point[self.head[points]]
+        found = np.repeat(start[self.head[points]][None], behind.shape[1], axis=0)
+        decided = heads >= 0
+        found[:, decided] = known[heads[decided]].T
+        found += behind.T
+        return found
 
     def in_line(self, weights: Iterable[Ints], points: Ids) -> tuple[Ints, Ints]:
         """Return under many weights, a column each, how far (ns) points lie behind nodes.
@@ -277,24 +271,22 @@ class LongestPaths:
         """Return the edges of a longest path to a point, latest first."""
         chosen = self._chosen(weight, values)
         # From the first point of each run on it goes on at the source of what decided that: a place in another run.
-        first = self._points[self._run_start]
+        first = self.points_of_runs[self.run_start]
         edge = np.where(self._meets[first], chosen[first], self._cause[first])
         before = take_or(self.source, edge)
-        runs_before = take_or(self._run_of, before).tolist()
-        places_before = take_or(self._place_in_run, before).tolist()
-        run, place = int(self._run_of[point]), int(self._place_in_run[point])
-        runs, ends = list[int](), list[int]()
+        runs_before, run = take_or(self.run_of, before).tolist(), int(self.run_of[point])
+        passed = list[int]()
         while run >= 0:
-            runs.append(run)
-            ends.append(place)
-            run, place = runs_before[run], places_before[run]
-        begins = self._run_start[np.array(runs, np.int64)]
-        return self._edges_of_runs(begins, np.array(ends, np.int64), chosen)
+            passed.append(run)
+            run = runs_before[run]
+        runs = np.array(passed, np.int64)
+        ends = self.place_in_run[np.append(point, before[runs[:-1]])].astype(np.int64)
+        return self._edges_of_runs(self.run_start[runs], ends[: len(runs)], chosen)
 
     def _edges_of_runs(self, begins: Ints, ends: Ints, chosen: Ids) -> Ids:
         """Return what caused the points of runs, each from its end back to its first point, end to end."""
         run, nth = expand_ranges(np.zeros_like(begins), ends - begins + 1)
-        points = self._points[ends[run] - nth]
+        points = self.points_of_runs[ends[run] - nth]
         edges = np.where(self._meets[points], chosen[points], self._cause[points])
         found: Ids = edges.astype(np.int32)
         return found
@@ -304,9 +296,10 @@ class LongestPaths:
         return self._places_of(self.meetings.source)
 
     @cached_property
-    def _place_in_run(self) -> Ids:
+    def place_in_run(self) -> Ids:
+        """The place of each point among those of the runs (-1: in none)."""
         place = np.full(len(self.is_root), -1, np.int32)
-        place[self._points] = np.arange(len(self._points), dtype=np.int32)
+        place[self.points_of_runs] = np.arange(len(self.points_of_runs), dtype=np.int32)
         return place
 
     def _chosen(self, weight: Ints | Floats, values: Ints | Floats) -> Ids:
@@ -361,3 +354,73 @@ class LongestPaths:
             latest, end = known[head] + length, known[second] + more
             known[node] = latest if latest >= end else end
         return np.array(known, weight.dtype)
+
+
+@dataclass(frozen=True)
+class _StopsOfRuns:
+    """The places in runs where it matters how much was saved before: where they begin, and where ways lead on from.
+
+    run    b ── c ── d ── e ── f         of b, d and f it matters; what c weighs less is saved at d, and at f
+           |         |         |
+    stop   0         1         2
+
+    ``stop`` is for each edge the next stop behind it in its run (-1: none), ``entry`` the entry of the rendezvous that
+    it is (-1: none). Of sources of entries, of points asked for, and of what each level of runs hangs on there are the
+    stop, that where the run begins, and the run (-1: not in any).
+    """
+
+    paths: LongestPaths
+    count: int
+    stop: Ids
+    entry: Ids
+    of_joins: Places
+    of_points: Places
+    of_levels: Sequence[Places]
+
+    @classmethod
+    def of(cls, paths: LongestPaths, points: Ids) -> _StopsOfRuns:
+        """Find the stops of the runs of a graph if some points are asked for."""
+        asked = [paths.meetings.source, points, *(above for _, above in paths.levels)]
+        is_stop = np.zeros(len(paths.points_of_runs) + 1, np.bool_)
+        for one in asked:
+            is_stop[paths.place_in_run[one]] = True
+        is_stop[paths.run_start], is_stop[-1] = True, False
+        before = np.append(np.cumsum(is_stop[:-1]) - is_stop[:-1], -1).astype(np.int32)
+        begins = before[np.append(paths.run_start, -1)]
+        places = []
+        for one in asked:
+            run = paths.run_of[one]
+            places.append((before[paths.place_in_run[one]], begins[run], run))
+        stop, entry = (np.full(len(paths.source), -1, np.int32) for _ in range(2))
+        follows = np.ones(len(paths.points_of_runs), np.bool_)
+        follows[paths.run_start] = False
+        inner = np.flatnonzero(follows)
+        stop[paths.followed_edge[inner]] = before[inner]
+        entry[paths.meetings.edge] = np.arange(len(paths.meetings.edge), dtype=np.int32)
+        return cls(paths, int(is_stop.sum()), stop, entry, places[0], places[1], places[2:])
+
+    def savings(self, edges: Ids | Ints, less: Ints) -> tuple[Ints, Ints]:
+        """Return how much is saved (ns) from their nodes up to each entry of the rendezvous, and to each point."""
+        saved = np.zeros(self.count + 1, np.int64)
+        np.add.at(saved, self.stop[edges], less)
+        saved[-1] = 0
+        np.cumsum(saved[:-1], out=saved[:-1])
+        own = np.zeros(len(self.paths.meetings.edge) + 1, np.int64)
+        np.add.at(own, self.entry[edges], less)
+        first = np.zeros(len(self.paths.run_start) + 1, np.int64)
+        if self.of_levels:
+            of_edge = np.zeros(len(self.paths.source), np.int64)
+            np.add.at(of_edge, edges, less)
+        for (runs, _), above in zip(self.paths.levels, self.of_levels, strict=True):
+            first[runs] = _saved_up_to(saved, first, above)
+            first[runs] += of_edge[self.paths.followed_edge[self.paths.run_start[runs]]]
+        return _saved_up_to(saved, first, self.of_joins) + own[:-1], _saved_up_to(saved, first, self.of_points)
+
+
+Places = tuple[Ids, Ids, Ids]
+
+
+def _saved_up_to(saved: Ints, first: Ints, places: Places) -> Ints:
+    stop, begin, run = places
+    found: Ints = saved[stop] - saved[begin] + first[run]
+    return found

@@ -148,6 +148,18 @@ class ModifiedWindow:
         saved = _saved_ns(length, self.factor[first:]) if self.has("factor") else np.zeros(len(length), np.int64)
         return base.tails - summed_by(edge - len(base.edges.row), saved, len(base.ends))
 
+    def saved_by_edges(self) -> tuple[Ids | Ints, Ints]:
+        """Return edges that weigh less, some more than once, and how much (ns) that is; none may be added."""
+        edge, count = self.base.parts.edge, len(self.base.edges.row)
+        if self.is_reweighed or self.drops or self.has("waits"):
+            less = self.base.edges.weight - self.weight
+            changed = np.flatnonzero(less)
+            return changed, less[changed]
+        changed = self._scaled_parts
+        # Those of tails stand last.
+        changed = changed[: np.searchsorted(edge[changed], count)]
+        return edge[changed], _saved_ns(self.base.parts.length[changed], self.factor[changed])
+
     @property
     def _scaled_parts(self) -> Ints:
         return np.flatnonzero(self.factor != 1.0) if self.has("factor") else np.empty(0, np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.intervals import union
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.paths.windows import WindowQuery
+from hta_graph.progress import counted
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.driver_lock import locked_calls, with_lock_waits
 from hta_graph.what_if.modified_window import (
@@ -121,8 +122,7 @@ def opportunity_rows(
     path = recorded_path_totals(base)[0]
     found = [(what, meant, path.time_of(meant)) for what, meant in _candidates(base, path, kinds)]
     found = [one for one in found if is_opportunity(one[2], base.length_ns)]
-    # Made one by one: together they take more memory than all else.
-    drafts = (_scaled_window(base, meant, factor) for _, meant, _ in found for factor in (0.5, 0.0))
+    drafts = [_scaled_window(base, meant, factor) for _, meant, _ in found for factor in (0.5, 0.0)]
     saved = savings_of(base, drafts).reshape(-1, 2).tolist()
     rows = [
         Opportunity(
@@ -133,9 +133,8 @@ def opportunity_rows(
     ]  # fmt: skip
     order = opportunity_order(rows)
     meant = {at: found[at][1] for at in order[: ROWS_WITH_NEXT if names_next else 0]}
-    return [
-        replace(rows[at], next=_next_after_change(base, path, meant[at])) if at in meant else rows[at] for at in order
-    ]
+    following = {at: _next_after_change(base, path, meant[at]) for at in counted(meant)}
+    return [replace(rows[at], next=following[at]) if at in following else rows[at] for at in order]
 
 
 def operator_evidence(base: ReplayGraph, kind: str, meant: Bools) -> str | None:
@@ -161,16 +160,17 @@ def _possible_waiting(path: PathTotals, meant: Bools) -> int:
     return alone_ns + int((runs.covered_until(parts.start + parts.length) - runs.covered_until(parts.start)).sum())
 
 
-def savings_of(base: ReplayGraph, drafts: Iterable[ModifiedWindow]) -> Ints:
+def savings_of(base: ReplayGraph, drafts: Sequence[ModifiedWindow]) -> Ints:
     """Return how much shorter (ns) a window would be with each of several drafts: quicker than one after the other."""
+    if not drafts:
+        return np.zeros(0, np.int64)
     if locked_calls(base) is not None:
         # Calls then wait for the driver's lock as they come: each draft has a shape of times of its own.
-        return np.array([Replayed(draft, ()).saved_ns for draft in drafts], np.int64)
-    if not len(base.window.sink.ends):
-        return np.zeros(len([*drafts]), np.int64)
-    changes = ((draft.weight, draft.tails) for draft in drafts)
-    latest = base.paths.latest(changes, base.times, base.ends, base.first_ends)
-    saved: Ints = recorded_path_totals(base)[1] - base.ends_of_latest(latest)
+        return np.array([Replayed(draft, ()).saved_ns for draft in counted(drafts)], np.int64)
+    savings = (draft.saved_by_edges() for draft in counted(drafts))
+    values = base.paths.many(base.edges.weight, savings, base.times, base.ends)
+    tails = np.array([draft.tails for draft in drafts], np.int64).reshape(values.shape)
+    saved: Ints = recorded_path_totals(base)[1] - base.ends_of(values, tails)
     return saved
 
 
@@ -200,7 +200,8 @@ def _next_after_change(base: ReplayGraph, path: PathTotals, meant: Bools) -> str
 def _candidates(base: ReplayGraph, path: PathTotals, kinds: Container[str] | None) -> Iterator[tuple[Selector, Bools]]:
     """Yield what takes most of the path, kind by kind, with the parts of time that are meant."""
     times = path_times_by_name(path)
-    for what in candidate_selectors({kind: own for kind, own in times.items() if kinds is None or kind in kinds}):
+    of_kinds = {kind: own for kind, own in times.items() if kinds is None or kind in kinds}
+    for what in counted(candidate_selectors(of_kinds)):
         if what.kind != "rank" or len(base.graph.rank_graphs) > 1:
             # What has nothing but lags of others on the path names no part that could change.
             with suppress(QueryError):

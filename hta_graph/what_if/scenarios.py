@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hta_graph.arrays import take_or
+from hta_graph.arrays import freeze, take_or
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import is_end
 from hta_graph.model import Bools, BoundBy, EdgeKind, EdgeRole, Floats, edge_kinds
 from hta_graph.paths.host_pauses import time_in_pauses
@@ -159,6 +160,7 @@ HOST_WORK = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP)
 """Time of the host that is neither loading nor waiting."""
 
 
+@memoized
 def pause_shares(base: ReplayGraph) -> Floats:
     """Return of each part the share that is work of the host in a pause between launching calls."""
     shares = np.zeros(len(base.parts))
@@ -166,7 +168,7 @@ def pause_shares(base: ReplayGraph) -> Floats:
     own = base.parts.take(rows)
     inside = time_in_pauses(base.graph, own.lane, own.start, own.start + own.length)
     shares[rows] = inside / np.maximum(own.length, 1)
-    return shares
+    return freeze(shares)
 
 
 LAUNCHING_CLASSES = (*HOST_WORK, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)

@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 import hta_graph as hg
-from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.replay import replay_graph
 from tests.benchmarks.machine_description import machine
 
@@ -35,8 +36,8 @@ def report(given: Path, rounds: int) -> str:
 
     one = statistics.median(another(at / rounds) for at in range(rounds))
     base = replay_graph(graph, hg.whole())
-    weight = ModifiedWindow(base).weight
-    many = seconds(lambda: base.paths.latest([(weight, base.tails)] * MANY, base.times, base.ends, base.first_ends))
+    every = np.arange(len(base.edges.row)), np.ones(len(base.edges.row), np.int64)
+    many = seconds(lambda: base.paths.many(base.edges.weight, [every] * MANY, base.times, base.window.sink.ends))
     table = seconds(lambda: hg.opportunities(graph, hg.whole()))
     curve = seconds(lambda: hg.sensitivity(graph, "class:cpu_bound", hg.whole()))
     slack = seconds(lambda: hg.slack(graph, hg.whole()))

@@ -31,7 +31,7 @@ from hta_graph.multi_rank.read_engine import RankReading, graph_bytes, memory_sh
 from hta_graph.multi_rank.wire_format import decode_graph, encode_graph
 from hta_graph.multi_rank.workers import worker_processes
 from hta_graph.trace import decompress
-from hta_graph.trace.decompress import FileBytes
+from hta_graph.trace.decompress import TextStream
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
@@ -552,12 +552,12 @@ def test_a_pipe_gets_no_bar(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 def test_the_rest_of_a_job_is_not_read_for_one_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job_folder(tmp_path, 0, 1, 2)
     read: list[str] = []
-    whole = decompress._read_file
+    begin = decompress._begin_text
 
-    def noted(path: Path, per_byte: float) -> FileBytes:
+    def noted(path: Path, *args: Any, **options: Any) -> TextStream:
         read.append(path.name)
-        return whole(path, per_byte)
+        return begin(path, *args, **options)
 
-    monkeypatch.setattr(decompress, "_read_file", noted)
+    monkeypatch.setattr(decompress, "_begin_text", noted)
     assert main(["critical-path", str(tmp_path), "--rank", "1"]) == 0
     assert read == ["trace_8.json.gz"]

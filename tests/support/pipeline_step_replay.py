@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -93,9 +94,8 @@ class StragglerReplay:
         """Return the mean lengths of steps, whole and to the optimizer's end, for each scenario."""
         # In floats: the mean of all work of a type is no whole number, and a path has hundreds of them.
         recorded = self.graph.timeline.times.astype(np.float64)
-        count = len(self._points)
-        changes = ((weight, np.zeros(count)) for own in real for weight in self.weights(own))
-        times = self._paths.latest(changes, recorded, self._points, range(count))
+        weights = chain.from_iterable(map(self.weights, real))
+        times = np.stack([self._paths.values(weight, recorded)[self._points] for weight in weights])
         starts, ends = times.reshape(len(real), len(self.job.steps), 2, -1).transpose(2, 0, 1, 3)
         last = np.tile(self.job.types == OPTIMIZER, self.job.dp)
         whole = ends.max(axis=2) - starts.min(axis=2)

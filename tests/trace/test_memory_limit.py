@@ -95,9 +95,9 @@ def test_events_that_grow_beyond_what_is_allowed_are_refused(monkeypatch: pytest
     growth = GrowthCheck(Path("t.json"), 50 * MIB)
     with limit_memory(400 * MIB):
         for _ in range(3):
-            growth.check()
+            growth.check(50 * MIB)
         with pytest.raises(TooLargeError, match="holds too many events in 50 MiB of text"):
-            growth.check()
+            growth.check(50 * MIB)
 
 
 def test_elements_too_short_for_events_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

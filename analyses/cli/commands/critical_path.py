@@ -56,14 +56,6 @@ def _add_path_outputs(parser: argparse.ArgumentParser) -> None:
 
 def _run_critical_path(options: argparse.Namespace) -> None:
     """Print the critical path of a window, or write it as JSON, an overlay or graphviz source."""
-    from hta_graph.trace.decompress import text_for_second_reading
-
-    # Advice reads the shapes of operators.
-    with text_for_second_reading():
-        _answer_critical_path(options)
-
-
-def _answer_critical_path(options: argparse.Namespace) -> None:
     if options.merge_runs and (options.per_step or not options.json):
         raise UsageError("--merge-runs needs --json and one path; omit it or --per-step")
     if options.per_step:

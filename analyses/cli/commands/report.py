@@ -63,17 +63,6 @@ def _run_report(options: argparse.Namespace) -> None:
     window_args = WindowArgs.of(options)
     window_args.window()  # an invalid window is refused before anything is read
     asked = RankInputs.of(options)
-    if asked.count_files() > 1:
-        _report_of_inputs(asked, window_args, options)
-        return
-    from hta_graph.trace.decompress import text_for_second_reading
-
-    # The shapes of operators are read from the file again.
-    with text_for_second_reading():
-        _report_of_inputs(asked, window_args, options)
-
-
-def _report_of_inputs(asked: RankInputs, window_args: WindowArgs, options: argparse.Namespace) -> None:
     from hta_graph.graph.job_graph import JobGraph
 
     few = asked.job_of_summaries(window_args.summary_with_causes)

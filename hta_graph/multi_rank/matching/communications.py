@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -148,6 +148,8 @@ class RankCommunications:
     group: list[str | None]
     arguments: dict[str, list[Any]]
     recording: Recording = Recording()
+    is_of_one_file: ClassVar[bool] = True
+    """Answers about the rank's file may be kept: nothing else is in here."""
 
     def __len__(self) -> int:
         return len(self.row)

@@ -1,0 +1,71 @@
+"""One large file read by several processes of this machine, a share of its parts each."""
+
+from __future__ import annotations
+
+import json
+from io import BufferedReader
+
+from hta_graph.errors import HtaGraphError
+from hta_graph.multi_rank.read_engine import processor_count, wait_for_any
+from hta_graph.multi_rank.wire_format import read_column
+from hta_graph.multi_rank.workers.tasks import Task
+from hta_graph.multi_rank.workers.worker_processes import WorkerPool, can_start_processes
+from hta_graph.progress import advance_stage, begin_stage
+from hta_graph.storage.location import Location, is_remote, name_with_secrets
+from hta_graph.trace.header import text_size
+from hta_graph.trace.json_reader import FileFacts
+from hta_graph.trace.readers import is_database
+from hta_graph.trace.recorded import Collected
+from hta_graph.trace.shares import Share, join_shares
+
+LARGE_TEXT = 200 << 20
+"""Bytes of text that take so long that starting processes pays."""
+MOST_SHARES = 4
+"""Each decompresses the whole file: of more than this many processes the others would hardly save anything."""
+
+
+def collect_in_shares(path: Location, jobs: int | None, memory: int | None) -> tuple[Collected, FileFacts] | None:
+    """Read the columns of a large file by several processes; None where it is to be read here.
+
+    So it is where it is small or not a file of this machine, where there are no processors for it, and where a share
+    cannot be read, be it for damage or for want of memory: what is wrong is found when it is read as a whole.
+    """
+    if is_remote(path) or not path.is_file() or is_database(path):
+        return None
+    count = min(jobs or processor_count(), MOST_SHARES)
+    if count < 2 or not can_start_processes() or text_size(path) < LARGE_TEXT:
+        return None
+    begin_stage(f"reading {path.name}")
+    shares = list[Share]()
+    with WorkerPool(count) as pool:
+        futures = [pool.submit(_share_task(path, share, count, memory), _take_share) for share in range(count)]
+        waiting = set(futures)
+        while waiting:
+            done = wait_for_any(waiting)
+            if any(isinstance(future.result(), HtaGraphError) for future in done):
+                return None
+            waiting -= done
+            advance_stage(count - len(waiting), count)
+        shares = [future.result() for future in futures]
+    try:
+        return join_shares(path, shares)
+    except HtaGraphError:
+        return None
+
+
+def _share_task(path: Location, share: int, of: int, memory: int | None) -> Task:
+    arguments = {"path": name_with_secrets(path), "share": share, "of": of}
+    return Task("hta_graph.trace.shares:share_pieces", arguments, None if memory is None else memory // of)
+
+
+def _take_share(_: int, source: BufferedReader) -> Share:
+    """Take a share as it comes through a pipe.
+
+    Raises:
+        EOFError: the stream ends early.
+    """
+    head = source.readline()
+    if not head.endswith(b"\n"):
+        raise EOFError("the answer ends early")
+    record = json.loads(head)
+    return record, {name: read_column(source, dtype, size) for name, dtype, size in record["columns"]}
