@@ -1,4 +1,4 @@
-"""Text comes out piece by piece, the same however it is packed; what breaks off gives all that is good before."""
+"""Text comes out piece by piece, the same however it is packed; what is truncated gives all that is good before."""
 
 from __future__ import annotations
 
