@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "licences.md"
 USUAL_EXTRAS = frozenset({"parquet", "plot", "zstd"})
-FURTHER_EXTRAS = ("cluster", "completion", "s3", "gs", "http", "mcp")
+FURTHER_EXTRAS = ("cluster", "completion", "s3", "gs", "http", "mcp", "isal")
 OLDEST = (3, 11)
 NEWEST_MINOR = 30
 OF_OLDER = {"pytz": "MIT", "six": "MIT", "tenacity": "Apache-2.0"}

@@ -83,7 +83,8 @@ def join_groups(groups: Sequence[FileColumns]) -> FileColumns:
 PHASES = ("X", "i", "B", "E", "s", "f")
 """What of a file decides the graph: events, instants that report memory, brackets and arrows."""
 _CODE_OF_PHASE: dict[Any, int] = {phase: code for code, phase in enumerate(PHASES)}
-_CODE_OF_TYPE: dict[Any, int] = {kind: _CODE_OF_PHASE.get(phase, -1) for kind, phase in PHASE_OF_TYPE.items()}
+_OTHER = len(PHASES)
+_CODE_OF_TYPE: dict[Any, int] = {kind: _CODE_OF_PHASE.get(phase, _OTHER) for kind, phase in PHASE_OF_TYPE.items()}
 
 
 class _PartTimes:
@@ -134,9 +135,10 @@ def _part_columns(part: FilePart, offset: int, collected: Collected) -> Iterator
     # What is decoded by phase has a type for each.
     is_typed = bool(part.rows) and type(part.rows[0]) in _CODE_OF_TYPE
     if is_typed:
-        codes = np.array([_CODE_OF_TYPE[type(row)] for row in part.rows], np.int8)
+        listed = [_CODE_OF_TYPE[type(row)] for row in part.rows]
     else:
-        codes = np.array([_CODE_OF_PHASE.get(row.ph, -1) for row in part.rows], np.int8)
+        listed = [_CODE_OF_PHASE.get(row.ph, _OTHER) for row in part.rows]
+    codes = np.frombuffer(bytes(listed), np.int8)  # in less time than an array of a list
     times = _PartTimes(part, exact=not part.tolerant)
     complete, instants, begins, ends, starts, arrow_ends = (_PhaseRows(part, phase, codes, times) for phase in PHASES)
     _note_arrows(starts, collected, is_start=True)
@@ -279,7 +281,7 @@ def _lane_columns(
     """Number each row's (pid, tid), or its (device, context, stream) where it ran on one; and note what streams do."""
     places = np.flatnonzero(MAY_BE_ON_STREAM[kind])
     if not len(places):
-        return {"thread": _thread_codes(rows, collected)}
+        return {"thread": _thread_codes(rows, collected) if rows else None}
     on_stream = np.ones(len(places), np.bool_)
     listed = places.tolist()
     own = [args[at] for at in listed]
@@ -312,7 +314,14 @@ def _lane_columns(
 
 def _thread_codes(rows: Iterable[Any], collected: Collected) -> Ids:
     own = list(rows)
-    return collected.threads.codes(zip([row.pid for row in own], [row.tid for row in own], strict=True))
+    pids, tids = [row.pid for row in own], [row.tid for row in own]
+    if pids.count(pids[0]) < len(pids):
+        return collected.threads.codes(zip(pids, tids, strict=True))
+    # Numbers are looked up in half the time of pairs.
+    printed = Numbering()
+    codes = printed.codes(tids)
+    found: Ids = collected.threads.codes((pids[0], tid) for tid in printed)[codes]
+    return found
 
 
 def _stream_codes(rows: Iterable[tuple[Any, Args]], collected: Collected) -> Ids:

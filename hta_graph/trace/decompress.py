@@ -127,12 +127,12 @@ class Decompression:
         return data
 
     def _gunzip_members(self) -> Iterator[bytes]:
-        packed = memoryview(self._read_packed())
+        packed, library = memoryview(self._read_packed()), _gzip_library()
         empty = 0
         # A gzip file may be several, one behind the other; what else follows a member is padding that nobody needs.
         while bytes(packed[: len(GZIP_MAGIC)]) == GZIP_MAGIC:
             first, before = self.used, self._size
-            member = _GzipMember()
+            member = _GzipMember(library=library)
             while not member.is_whole:
                 if not packed and not (packed := memoryview(self._read_packed())):
                     self.broken = f"the gzip data is truncated at byte {self._read:,}"
@@ -237,11 +237,21 @@ class _CountingReader:
         return data
 
 
+def _gzip_library() -> Any:
+    """Return what unpacks gzip: Intel's library takes a quarter of the time where it is installed (``[isal]``)."""
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return zlib
+    return isal_zlib
+
+
 class _GzipMember:
     """One member of a gzip file, unpacked step by step."""
 
-    def __init__(self, step: int = FIRST_STEP, largest: int = PACKED_PIECE) -> None:
-        self._stream = zlib.decompressobj(wbits=31)
+    def __init__(self, step: int = FIRST_STEP, largest: int = PACKED_PIECE, *, library: Any = zlib) -> None:
+        self._stream = library.decompressobj(wbits=31)
+        self._error = library.error
         self._step = step
         self._largest = largest
         self.used = 0
@@ -260,7 +270,7 @@ class _GzipMember:
                 piece = self._stream.decompress(given, PIECE)
                 filled, given = len(piece) == PIECE, self._stream.unconsumed_tail
                 yield piece
-        except zlib.error:
+        except self._error:
             self.is_broken = True
         self.is_whole = self._stream.eof
         self.used = size - len(self._stream.unused_data)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import find_sorted, first_of_runs
+from hta_graph.arrays import distinct, find_sorted, first_of_runs
 from hta_graph.errors import Remedy, TraceError
 from hta_graph.model import GPU_KINDS, Bools, EventKind, Ids, Ints, kind_mask
 from hta_graph.quick_dataclass import dataclass
@@ -183,9 +183,9 @@ def _refuse_repeated(path: Location, columns: FileColumns) -> list[tuple[Recordi
     Raises:
         TraceError: most calls and operators have an id that another one of the file has, too.
     """
+    is_operator = columns["kind"] == EventKind.CPU_OP
     calls = columns["correlation"][columns["kind"] == EventKind.RUNTIME]
-    operators = np.maximum(columns["external_id"], columns["old_external_id"])[columns["kind"] == EventKind.CPU_OP]
-    if _repeats(calls) and _repeats(operators):
+    if _repeats(calls) and _repeats(np.maximum(columns["external_id"], columns["old_external_id"])[is_operator]):
         cause = "holds several recordings of one process id: their calls and operators have the same ids"
         raise TraceError(path, cause, REMEDY)
     return []
@@ -194,8 +194,8 @@ def _refuse_repeated(path: Location, columns: FileColumns) -> list[tuple[Recordi
 def _repeats(ids: Ints) -> bool:
     """Return whether most ids occur more than once."""
     known = ids[ids > 0]
-    distinct = len(np.unique(known))
-    return len(known) - distinct > REPEATED * distinct and distinct >= LEAST_IDS
+    different = len(distinct(known))
+    return len(known) - different > REPEATED * different and different >= LEAST_IDS
 
 
 def _host_processes(columns: FileColumns, processes: Processes) -> list[int]:

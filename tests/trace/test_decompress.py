@@ -1,4 +1,4 @@
-"""Text comes out piece by piece, the same however it is packed; what breaks off gives all that is good before."""
+"""Text comes out piece by piece, the same however it is packed; what is truncated gives all that is good before."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import zlib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,13 @@ PACKED = {
 }
 
 
+@pytest.fixture(params=["zlib", *(["isal"] if find_spec("isal") else [])])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unpack gzip by Python's own library, and by the faster one where that is installed."""
+    if request.param == "zlib":
+        monkeypatch.setattr(decompress, "_gzip_library", lambda: zlib)
+
+
 def unpacked(raw: bytes, piece: int = 1 << 17) -> tuple[bytes, Decompression]:
     made = Decompression(Path("t.gz"), io.BufferedReader(io.BytesIO(raw)))  # type: ignore[arg-type]
     pieces = list(made)
@@ -39,6 +47,7 @@ def unpacked(raw: bytes, piece: int = 1 << 17) -> tuple[bytes, Decompression]:
     return b"".join(pieces), made
 
 
+@pytest.mark.usefixtures("library")
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("packing", PACKED)
 @pytest.mark.parametrize("piece", [100, 1 << 17])
@@ -50,6 +59,7 @@ def test_pieces_make_up_the_text(monkeypatch: pytest.MonkeyPatch, packing: str, 
     assert made.used <= len(PACKED[packing])
 
 
+@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("lost", [1, 8, 9, 5000])
 def test_what_breaks_off_gives_all_that_is_there(lost: int) -> None:
     raw = PACKED["gzip"][:-lost]
@@ -58,6 +68,7 @@ def test_what_breaks_off_gives_all_that_is_there(lost: int) -> None:
     assert made.broken == f"the gzip data is truncated at byte {len(raw):,}"
 
 
+@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("place", [0.1, 0.5, 0.95])
 def test_corrupt_data_gives_all_that_is_good_before(place: float) -> None:
     raw = bytearray(PACKED["gzip"])
@@ -69,12 +80,14 @@ def test_corrupt_data_gives_all_that_is_good_before(place: float) -> None:
     assert made.broken == f"the gzip data is corrupt after {len(text):,} bytes of text"
 
 
+@pytest.mark.usefixtures("library")
 def test_a_wrong_sum_is_corrupt() -> None:
     text, made = unpacked(PACKED["gzip"][:-8] + bytes(8))
     assert TEXT.startswith(text)
     assert "corrupt after" in (made.broken or "")
 
 
+@pytest.mark.usefixtures("library")
 def test_members_without_text_are_no_trace() -> None:
     with pytest.raises(TraceError, match="has more than 10,000 empty gzip members and is not a trace"):
         unpacked(gzip.compress(b"") * 10_002)

@@ -8,7 +8,15 @@ import pytest
 
 from tests.supply_chain import FURTHER_EXTRAS, USUAL_EXTRAS, licence, listed, needed
 
-MODULES = {"cluster": "bokeh", "completion": "shtab", "s3": "s3fs", "gs": "gcsfs", "http": "aiohttp", "mcp": "mcp"}
+MODULES = {
+    "cluster": "bokeh",
+    "completion": "shtab",
+    "s3": "s3fs",
+    "gs": "gcsfs",
+    "http": "aiohttp",
+    "mcp": "mcp",
+    "isal": "isal",
+}
 INSTALLED = [frozenset({extra}) for extra in FURTHER_EXTRAS if find_spec(MODULES[extra])]
 """The extras that are here: not every installation that is tested has all."""
 
