@@ -81,12 +81,14 @@ def advance_stage(done: int, total: int) -> None:
         listener.advance(done, total)
 
 
-def counted(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield what the running stage works on one by one, and report how many are done."""
-    every = list(items)
-    for done, item in enumerate(every, 1):
+def counted(items: Iterable[Item], total: int | None = None) -> Iterator[Item]:
+    """Yield what the running stage works on one by one, and report how many are done; ``total``: how many there are."""
+    if total is None:
+        items = list(items)
+        total = len(items)
+    for done, item in enumerate(items, 1):
         yield item
-        advance_stage(done, len(every))
+        advance_stage(done, total)
 
 
 def clear_stage() -> None:

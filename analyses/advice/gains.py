@@ -199,7 +199,7 @@ class Gains:
                 if share.any():
                     drafts[cause, factor] = ModifiedWindow(self.base)
                     drafts[cause, factor].factor -= share * (1.0 - factor)
-        saved = savings_of(self.base, list(drafts.values())).tolist()
+        saved = savings_of(self.base, counted(drafts.values())).tolist()
         bounds = self.facts.priced
         return {
             (cause, factor): Gain(

@@ -213,30 +213,47 @@ class LongestPaths:
         found[self.points_of_runs] = along
         return found
 
-    def many(self, weight: Ints, savings: Iterable[tuple[Ids | Ints, Ints]], start: Ints, points: Ids) -> Ints:
-        """Return the values (ns) of some points under many weights, a row each: cheaper than one after the other.
+    def latest(
+        self,
+        weight: Ints,
+        changes: Iterable[tuple[Ids | Ints, Ints, Ints]],
+        start: Ints,
+        points: Ids,
+        first: Sequence[int],
+    ) -> Ints:
+        """Return when (ns) the latest of some points is under many weights: cheaper than one after the other.
 
         Args:
             weight: of each edge (ns).
-            savings: by how much (ns) some edges weigh less, each time; an edge may occur more than once.
+            changes: by how much (ns) some edges weigh less, each time, an edge perhaps more than once; and how much
+                later (ns) than its point each of ``points`` counts.
             start: the value of each point that is a root.
-            points: whose values are asked for.
+            points: what is looked at, group behind group; none is empty.
+            first: where each group begins.
+
+        Returns:
+            a row for each change, a column for each group.
         """
+        group = np.searchsorted(first, np.arange(len(points)), side="right")
+        # Of all points that hang on one node only the latest one counts, and is kept.
+        head = self.head[points]
+        order = np.lexsort((head, group))
+        begins = np.flatnonzero(first_of_runs(head[order], group[order]))
+        head, points = head[order[begins]], points[order]
         stops = _StopsOfRuns.of(self, points)
-        less = [stops.savings(*one) for one in savings]
-        if not less or not len(points):
-            return np.empty((len(less), len(points)), np.int64)
-        joined, behind = self.in_line([weight], points)
-        joined, behind = (
-            column - np.stack(of, axis=1) for column, of in zip((joined, behind), zip(*less, strict=True), strict=True)
-        )
-        known = self._pass_of_many(start[self.nodes], joined)
-        heads = self._node_of_point[self.head[points]]
-        found = np.repeat(start[self.head[points]][None], behind.shape[1], axis=0)
-        decided = heads >= 0
-        found[:, decided] = known[heads[decided]].T
-        found += behind.T
-        return found
+        joined_before, before = (columns[:, 0] for columns in self.in_line([weight], points))
+        joined, behind = list[Ints](), list[Ints]()
+        for edges, less, later in changes:
+            less_at_joins, less_at_points = stops.savings(edges, less)
+            joined.append(joined_before - less_at_joins)
+            behind.append(np.maximum.reduceat(before - less_at_points + later[order], begins))
+        if not behind:
+            return np.empty((0, len(first)), np.int64)
+        known = self._pass_of_many(start[self.nodes], np.stack(joined, axis=1))
+        node = self._node_of_point[head]
+        value = np.where((node >= 0)[:, None], known[node], start[head][:, None])
+        reached = value.T + np.stack(behind)
+        return np.maximum.reduceat(reached, np.flatnonzero(first_of_runs(group[order[begins]])), axis=1)
 
     def in_line(self, weights: Iterable[Ints], points: Ids) -> tuple[Ints, Ints]:
         """Return under many weights, a column each, how far (ns) points lie behind nodes.

@@ -530,10 +530,19 @@ class ReplayGraph:
         if not own:
             return np.full(len(values), self.window.end_ns)
         reached = values + tails
-        end = reached[:, :own].max(axis=1)
+        groups = [reached[:, :own], reached[:, own:]][: len(self.first_ends)]
+        return self.ends_of_latest(np.stack([group.max(axis=1) for group in groups], axis=1))
+
+    @property
+    def first_ends(self) -> list[int]:
+        """Where the ends of the window begin among ``ends``, and those of the window before."""
+        return [0] if self.previous is None else [0, len(self.window.sink.ends)]
+
+    def ends_of_latest(self, latest: Any) -> Any:
+        """Return the same, given rows of when the latest end of the window is, and that of the window before."""
         if self.previous is None:
-            return end
-        return self.window.start_ns + np.maximum(end - reached[:, own:].max(axis=1), 0)
+            return latest[:, 0]
+        return self.window.start_ns + np.maximum(latest[:, 0] - latest[:, 1], 0)
 
     def start_of(self, values: Ints | Floats, tails: Ints | Floats) -> int:
         """Return when (ns) the window starts with some values and tails: when those before end, if these may move."""

@@ -33,12 +33,16 @@ def test_many_weights_at_once_are_one_after_the_other(seed: int, points: int) ->
     start = np.array([rng.randint(0, 20) for _ in range(points)])
     paths, weight = as_paths(edges, points)
     weights = [weight + np.array([rng.randint(-3, 3) for _ in edges]) for _ in range(3)]
-    chosen = np.array(rng.sample(range(points), min(3, points)))
-    expected = [paths.values(own, start)[chosen].tolist() for own in weights]
+    chosen = np.array([rng.randrange(points) for _ in range(rng.randint(2, 2 * points))])
+    tails = [np.array([rng.randint(0, 5) for _ in chosen]) for _ in weights]
+    first = sorted({0, rng.randrange(len(chosen))})
+    reached = [paths.values(own, start)[chosen] + later for own, later in zip(weights, tails, strict=True)]
+    expected = [np.maximum.reduceat(own, first).tolist() for own in reached]
     every = np.arange(len(edges))
     # An edge may be given in several pieces, in any order.
     savings = [(np.append(every[::-1], every), np.append((weight - own)[::-1] - 1, 1 + 0 * weight)) for own in weights]
-    assert paths.many(weight, savings, start, chosen).tolist() == expected
+    changes = [(*one, later) for one, later in zip(savings, tails, strict=True)]
+    assert paths.latest(weight, changes, start, chosen, first).tolist() == expected
 
 
 @for_all(st.integers(0, 10**9), st.integers(2, 25), examples=150)
