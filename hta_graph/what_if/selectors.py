@@ -140,7 +140,7 @@ def selected_parts(base: ReplayGraph, what: Selector) -> Bools:
 
 @memoized
 def _known_parts(base: ReplayGraph) -> dict[Selector, Bools]:
-    """Return what is known of a window: an opportunity is asked for by its gain, its bound, its curve and its class."""
+    """Return the known ones of a window: gain, bound, curve and class of an opportunity need the same."""
     return {}
 
 
