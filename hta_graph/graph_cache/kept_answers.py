@@ -82,7 +82,7 @@ def kept_output(
 ) -> Iterator[bytes]:
     """Yield what a command writes about some graphs; where answers about all of them are kept it may be known.
 
-    What ``compute`` returns is kept where ``is_whole`` then says so.
+    What ``compute`` returns is kept where ``is_whole`` then returns true.
     """
     known = [(graph, graph.attached(KeptAnswers)) for graph in graphs]
     kept = [(graph, one) for graph, one in known if one is not None and one.is_about(graph, of_job=True)]
