@@ -251,8 +251,10 @@ class LongestPaths:
             return np.empty((0, len(first)), np.int64)
         known = self._pass_of_many(start[self.nodes], np.stack(joined, axis=1))
         node = self._node_of_point[head]
-        value = np.where((node >= 0)[:, None], known[node], start[head][:, None])
-        reached = value.T + np.stack(behind)
+        decided = node >= 0
+        value = np.repeat(start[head][None], len(behind), axis=0)
+        value[:, decided] = known[node[decided]].T
+        reached = np.stack(behind) + value
         return np.maximum.reduceat(reached, np.flatnonzero(first_of_runs(group[order[begins]])), axis=1)
 
     def in_line(self, weights: Iterable[Ints], points: Ids) -> tuple[Ints, Ints]:

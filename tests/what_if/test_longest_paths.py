@@ -45,6 +45,13 @@ def test_many_weights_at_once_are_one_after_the_other(seed: int, points: int) ->
     assert paths.latest(weight, changes, start, chosen, first).tolist() == expected
 
 
+def test_where_no_ways_meet_the_latest_is_found_along_lanes() -> None:
+    paths, weight = as_paths([(0, 1, 5), (1, 2, 7)], 4)
+    changes = [(np.array([0]), np.array([less]), np.zeros(3, np.int64)) for less in (0, 3)]
+    start, asked = np.array([10, 0, 0, 15]), np.array([0, 2, 3])
+    assert paths.latest(weight, changes, start, asked, [0, 2]).tolist() == [[22, 15], [19, 15]]
+
+
 @for_all(st.integers(0, 10**9), st.integers(2, 25), examples=150)
 def test_a_traced_path_is_as_long_as_its_end_is_late(seed: int, points: int) -> None:
     rng = random.Random(seed)
