@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from hta_graph.paths.windows import whole as whole_trace
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.reliability import work_waits_most_of_idle
 
+if TYPE_CHECKING:
+    from hta_graph.paths.critical_path import CriticalPath
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -28,7 +31,8 @@ class Scope:
 
     CPU events belong if they start in [cpu_start_ns, cpu_end_ns). ``work`` are the activities that these launch (of
     explicit times and whole traces: that start there), with their full lengths, for tables of activities; ``running``
-    are those that run in the window, cut to it, for accounts of time. ``window`` selects the same for a path.
+    are those that run in the window, cut to it, for accounts of time. ``window`` selects the same for a path,
+    which is ``known_path`` where it was found before.
     """
 
     rank: int
@@ -41,6 +45,7 @@ class Scope:
     work: Activities
     running: Activities
     window: WindowQuery = field(default_factory=whole_trace)
+    known_path: CriticalPath | None = field(default=None, compare=False, repr=False)
 
     @property
     def window_ns(self) -> int:
@@ -187,6 +192,11 @@ def in_window(rank: int, graph: DependencyGraph, window: WindowQuery) -> Scope:
     work = every.take(_launched_inside(order, found))
     ends = (found.start_ns, found.end_ns, *found.cpu_span)
     return Scope(rank, graph, found.label, *ends, work, running, resolved_window(found))
+
+
+def with_known_paths(scopes: Sequence[Scope], paths: Mapping[int, CriticalPath]) -> list[Scope]:
+    """Return scopes of ranks with the paths of their windows, as these are found without options."""
+    return [replace(scope, known_path=paths.get(scope.rank)) for scope in scopes]
 
 
 def empty_scope(rank: int, graph: DependencyGraph, label: str) -> Scope:

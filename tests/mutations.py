@@ -600,8 +600,8 @@ MISTAKES = (
     Mutation(
         "a call holds the driver's lock for as long as it waited for it as recorded",
         "hta_graph/what_if/driver_lock.py",
-        "own = np.maximum(weight[place] - calls.waited, 0)",
-        "own = weight[place]",
+        "own = np.maximum(weight[calls.edge] - calls.waited, 0)",
+        "own = weight[calls.edge]",
         ("tests/what_if/test_driver_lock.py",),
     ),
     Mutation(
@@ -1108,9 +1108,9 @@ MISTAKES = (
     ),
     Mutation(
         "times are floats",
-        "hta_graph/trace/columnize.py",
-        "if not exact or not loses_nanoseconds(printed, kinds):",
-        "if True:",
+        "hta_graph/trace/timestamps.py",
+        "if exact is not None and _loses_nanoseconds(values, numbers):",
+        "if False:",
     ),
     Mutation(
         "the base time is ignored",
@@ -1479,8 +1479,8 @@ COLUMNS = (
     Mutation(
         "texts are unpacked to their end",
         "hta_graph/trace/decompress.py",
-        "limit.check(text.tell() + len(piece))",
-        "limit.check(0)",
+        "self.limit.check(self.length + len(piece))",
+        "self.limit.check(0)",
         ("tests/trace/test_memory_limit.py",),
     ),
     Mutation(

@@ -11,7 +11,6 @@ import pandas as pd
 from analyses.hta.frame import SymbolTable
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.safe_regex import names_matching
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 
 class Filter(ABC):
@@ -68,7 +67,7 @@ def names_of(df: pd.DataFrame, name_column: str | None, symbol_table: SymbolTabl
     return column_of(df, name_column) if name_column else texts_of(df, "name", symbol_table)
 
 
-CALL_CATEGORY = lazy_pattern(r".*(_runtime|_driver)$")
+CALL_CATEGORY = re.compile(r".*(_runtime|_driver)$")
 
 
 class _OperatorFilter(Filter):

@@ -78,7 +78,7 @@ class ScopeLimits(AttainableWork):
     @cached_property
     def path(self) -> CriticalPath:
         """The scope's critical path."""
-        return critical_path(self.graph, self.scope.window)
+        return self.scope.known_path or critical_path(self.graph, self.scope.window)
 
     @cached_property
     def path_ns(self) -> Ints:

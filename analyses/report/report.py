@@ -23,7 +23,7 @@ from analyses.report.page_tables import MOST_ROWS, Section, SectionTable, class_
 from analyses.report.sections import PARTS, ReportPart, class_table, is_of_rank, job_section, linked_items, part_section
 from analyses.report.summary import Summary, detailed_rank, summary_of
 from analyses.report.timeline import SCRIPTS, TimelinePage, steps_on_page, timeline_page
-from analyses.scope import Scope, in_window
+from analyses.scope import Scope, in_window, with_known_paths
 from analyses.window_report import default_lines, delaying_rank, rows_after_lines
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
@@ -96,10 +96,14 @@ def report_page(
     """
     if job is not None:
         scopes, paths = over_window_of_job(job, scopes, paths, data_load)
+    # What is data loading to the paths, no analysis knows.
+    scopes = scopes if data_load else with_known_paths(scopes, paths)
     rank = detailed_rank(paths, job)
     path, own_steps = job or paths[rank], timeline_steps(job, paths[rank], rank, steps, data_load)
     begin_stage(words.stage(words.TIMELINE))
     timeline = timeline_page(paths[rank], own_steps)
+    # First what reads the file again: its text is in memory until then.
+    further = _further_sections(scopes, paths, timeline, rank, PARTS)
     begin_stage(words.stage(words.SAVINGS))
     gains, failure = gains_of(path)
     sections = [
@@ -108,7 +112,7 @@ def report_page(
         *gain_sections(path, gains, failure),
         _timeline_section(paths, rank),
         *steps_section(path, steps, None if job or len(paths) == 1 else rank, None if job else timeline),
-        *_further_sections(scopes, paths, timeline, rank, PARTS),
+        *further,
     ]
     chosen = [gain.chosen for gain in gains.drawn] if gains else []
     window = paths[rank].window

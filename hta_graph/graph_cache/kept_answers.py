@@ -32,15 +32,15 @@ class KeptAnswers:
     salvage: bool
 
     def is_about(self, graph: DependencyGraph, *, of_job: bool = False) -> bool:
-        """Return whether a graph is as it was read; ``of_job``: with its communications, if these were read too.
+        """Return whether a graph is as it was read; ``of_job``: with what its file says about a job, if that was read.
 
         What else is attached, such as the recording of a capture or what other ranks did, may change an answer.
         """
-        others = [table for table in graph.attached_tables if table is not self]
-        if others and of_job:
-            from hta_graph.multi_rank.matching.communications import RankCommunications  # late: one rank has none
-
-            others = [table for table in others if not isinstance(table, RankCommunications)]
+        others = [
+            table
+            for table in graph.attached_tables
+            if table is not self and not (of_job and getattr(table, "is_of_one_file", False))
+        ]
         return not others and graph.event_table is self.events
 
     def has(self, graph: DependencyGraph) -> bool:

@@ -1,7 +1,7 @@
 """Commands of the product and another program in turn, from the start of a process to its exit, as ratios with spread.
 
-A pair is the other program, the first question with an empty cache and the second question with a full one, directly
-after each other: a machine that slows down for a while slows down all of them.
+A pair is the other program, the first question with an empty cache, the same question again, and the question after
+another one about the same files, directly after each other: a machine that slows down for a while slows down all.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ SHARED_INPUTS = (
 )
 SAMPLE = Path(__file__).parents[1] / "multi_rank" / "recorded" / "stages_every"
 QUESTIONS = ("critical-path", "report", "attribution", "roofline", "diff", "what-if", "stragglers")
-FIRST, SECOND = "first", "second"
+FIRST, AGAIN, AFTER_ANOTHER = "first", "again", "after `info`"
+"""With an empty cache; with the answer in it; with the graphs in it alone."""
 PAGE = "evidence/speed.md"
 
 
@@ -100,9 +101,14 @@ def rank_files(trace: Path) -> list[Path]:
 
 def own_command(question: str, trace: Path, scratch: Path) -> list[str]:
     """Return the command that is measured; `diff` compares the input with a copy that is compressed anew."""
-    inputs = [trace, recompressed(trace, scratch)] if question == "diff" else [trace]
+    inputs = inputs_of_question(question, trace, scratch)
     written = ["--output", str(scratch / "page.html")] if question == "report" else ["--json", str(scratch / "a.json")]
     return [sys.executable, "-m", "hta_graph", question, *map(str, inputs), *written]
+
+
+def inputs_of_question(question: str, trace: Path, scratch: Path) -> list[Path]:
+    """Return the inputs of a command."""
+    return [trace, recompressed(trace, scratch)] if question == "diff" else [trace]
 
 
 def recompressed(trace: Path, scratch: Path) -> Path:
@@ -151,12 +157,17 @@ def measure(trace: Path, questions: Sequence[str], other: Other, pairs: int, scr
     run_cold(own_command("critical-path", trace, scratch))
     for question in questions:
         command = own_command(question, trace, scratch)
-        found = [Measured(name_of(trace), question, asked) for asked in ([FIRST, SECOND] if cached else [FIRST])]
+        every = [FIRST, AGAIN, AFTER_ANOTHER] if cached else [FIRST]
+        found = [Measured(name_of(trace), question, asked) for asked in every]
         for number in range(pairs):
             say(f"{name_of(trace)}: {question}, pair {number + 1} of {pairs}")
-            shutil.rmtree(folder, ignore_errors=True)
             base = run_cold(beside)
             for measured in found:
+                if measured.asked != AGAIN:
+                    shutil.rmtree(folder, ignore_errors=True)
+                if measured.asked == AFTER_ANOTHER:
+                    for input_ in inputs_of_question(question, trace, scratch):
+                        run_cold([*own_command("info", input_, scratch), *cached])
                 measured.pairs.append((run_cold([*command, *cached]), base))
         yield from found
 
