@@ -47,7 +47,7 @@ IS_LINUX = Path("/proc/self/task").is_dir()
 
 
 def job_folder(folder: Path, *ranks: int) -> Path:
-    """Write a trace for each rank; the rank tells its number of operators."""
+    """Write a trace for each rank; the rank reports its number of operators."""
     folder.mkdir(exist_ok=True)
     for rank in ranks:
         trace = TraceBuilder(distributedInfo={"rank": rank, "world_size": len(ranks)})

@@ -1,4 +1,4 @@
-"""A file takes no more memory than there is, or than somebody allowed; a larger one is one line."""
+"""A file takes no more memory than there is, or than a user allowed; a larger one is one line."""
 
 from __future__ import annotations
 
