@@ -530,8 +530,8 @@ MISTAKES = (
     Mutation(
         "an iteration starts when it did, whatever changes before it",
         "hta_graph/what_if/replay_graph.py",
-        "np.maximum(end - reached[:, own:].max(axis=1), 0)",
-        "np.maximum(end - self.window.start_ns, 0)",
+        "np.maximum(latest[:, 0] - latest[:, 1], 0)",
+        "np.maximum(latest[:, 0] - self.window.start_ns, 0)",
         ("tests/what_if/test_earlier_iterations.py",),
     ),
     Mutation(
@@ -2932,8 +2932,8 @@ REPLAYED = (
     Mutation(
         "a window ends where it ended",
         "hta_graph/what_if/replay_graph.py",
-        "end = reached[:, :own].max(axis=1)",
-        "end = reached[:, own - 1]",
+        "group.max(axis=1) for group in groups",
+        "group[:, -1] for group in groups",
         REPLAY,
     ),
     Mutation(

@@ -67,7 +67,7 @@ def names_of(df: pd.DataFrame, name_column: str | None, symbol_table: SymbolTabl
     return column_of(df, name_column) if name_column else texts_of(df, "name", symbol_table)
 
 
-CALL_CATEGORY = re.compile(r".*(_runtime|_driver)$")
+CALL_CATEGORY = r".*(_runtime|_driver)$"
 
 
 class _OperatorFilter(Filter):
