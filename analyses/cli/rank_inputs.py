@@ -266,8 +266,8 @@ class RankInputs:
 
     def one_graph(self) -> DependencyGraph:
         """Build the graph of ``--rank``, else of the lowest rank that can be read."""
-        # Starting processes would take longer than reading one rank here.
-        found = next(self._started(ProgressLine(""), 1))
+        # Of multiple files one is read, here; of a large one processes may read the parts.
+        found = next(self._started(ProgressLine(""), self.jobs if self.count_files() == 1 else 1))
         _print_each(found.trace.repairs, say)
         if self.left_out:
             say(f"continuing with {found.path}, rank {found.rank}")
@@ -277,7 +277,7 @@ class RankInputs:
 
     def graphs_of_one_file(self) -> list[DependencyGraph]:
         """Build the graph of the rank in a single file, or those of all ranks that were merged into it."""
-        graphs = list(self._started(ProgressLine(""), 1))
+        graphs = list(self._started(ProgressLine(""), self.jobs))
         for found in graphs:
             _print_each(found.trace.repairs, say)
         return graphs
@@ -285,7 +285,7 @@ class RankInputs:
     def graph_of(self, path: Location, captures: Sequence[Location] = ()) -> DependencyGraph:
         """Build the full graph of a rank whose file has been read before, with the captures that were found then."""
         asked = replace(self, inputs=[path], rank=None, captures=captures or self.captures)
-        return next(asked._started(ProgressLine(""), 1))  # noqa: SLF001 - of the same class
+        return next(asked._started(ProgressLine(""), self.jobs))  # noqa: SLF001 - of the same class
 
     def _started(
         self,

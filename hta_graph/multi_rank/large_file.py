@@ -11,29 +11,23 @@ from hta_graph.multi_rank.wire_format import read_column
 from hta_graph.multi_rank.workers.tasks import Task
 from hta_graph.multi_rank.workers.worker_processes import WorkerPool, can_start_processes
 from hta_graph.progress import advance_stage, begin_stage
-from hta_graph.storage.location import Location, is_remote, name_with_secrets
-from hta_graph.trace.header import text_size
+from hta_graph.storage.location import Location, name_with_secrets
 from hta_graph.trace.json_reader import FileFacts
-from hta_graph.trace.readers import is_database
 from hta_graph.trace.recorded import Collected
 from hta_graph.trace.shares import Share, join_shares
 
-LARGE_TEXT = 200 << 20
-"""Bytes of text that take so long that starting processes pays."""
 MOST_SHARES = 4
 """Each decompresses the whole file: of more than this many processes the others would hardly save anything."""
 
 
 def collect_in_shares(path: Location, jobs: int | None, memory: int | None) -> tuple[Collected, FileFacts] | None:
-    """Read the columns of a large file by several processes; None where it is to be read here.
+    """Read the columns of a file by multiple processes; None where it must be read here.
 
-    So it is where it is small or not a file of this machine, where there are no processors for it, and where a share
-    cannot be read, be it for damage or for want of memory: what is wrong is found when it is read as a whole.
+    That is where there are no processors for it, and where a share cannot be read, because of damage or for lack of
+    memory: what is wrong is found when it is read as a whole.
     """
-    if is_remote(path) or not path.is_file() or is_database(path):
-        return None
     count = min(jobs or processor_count(), MOST_SHARES)
-    if count < 2 or not can_start_processes() or text_size(path) < LARGE_TEXT:
+    if count < 2 or not can_start_processes():
         return None
     begin_stage(f"reading {path.name}")
     shares = list[Share]()

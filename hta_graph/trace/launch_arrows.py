@@ -18,8 +18,8 @@ import numpy as np
 from hta_graph.arrays import freeze
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.columnize import start_times
-from hta_graph.trace.decompress import read_bytes
-from hta_graph.trace.json_reader import RowReader
+from hta_graph.trace.decompress import open_text
+from hta_graph.trace.json_reader import RowReader, has_plain_header
 from hta_graph.trace.memory_limit import paused_gc
 from hta_graph.trace.profiler_names import LAUNCH_ARROWS
 from hta_graph.trace.table import Trace, lane_ids
@@ -66,8 +66,8 @@ def _pairs_of_ends(trace: Trace) -> list[tuple[End, End]]:
     starts: defaultdict[Any, list[End]] = defaultdict(list)
     ends: list[tuple[Any, End]] = []
     own, first = trace.recording, 0
-    with paused_gc():
-        reader = RowReader(trace.path, read_bytes(trace.path), salvage=trace.salvaged is not None)
+    with paused_gc(), open_text(trace.path, has_plain_header) as content:
+        reader = RowReader(trace.path, content, salvage=trace.salvaged is not None)
         for part in reader:
             arrows = [at for at, row in enumerate(part.rows) if row.ph in ("s", "f") and row.cat in LAUNCH_ARROWS]
             times = start_times(part, exact=not part.tolerant) if arrows else np.empty(0, np.int64)
@@ -80,9 +80,10 @@ def _pairs_of_ends(trace: Trace) -> list[tuple[End, End]]:
                 else:
                     ends.append((row.id, (time, row.pid, row.tid)))
             first += len(part.rows)
+            del part
+        base = base_time(reader.facts.header.base) or 0
     for same in starts.values():
         same.sort(key=itemgetter(0))
-    base = base_time(reader.facts.header.base) or 0
     return [(_with_base(_start_of(starts[key], end), base), _with_base(end, base)) for key, end in ends if starts[key]]
 
 

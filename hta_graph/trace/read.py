@@ -312,8 +312,8 @@ def _first_of(folder: Location, texts: Sequence[str], count: int = 3) -> str:
 
 
 def _decoded_header(path: Location, *, salvage: bool) -> Header:
-    with paused_gc():
-        return RowReader(path, read_bytes(path), salvage=salvage).facts.header
+    with paused_gc(), open_text(path, has_plain_header) as content:
+        return RowReader(path, content, salvage=salvage).facts.header
 
 
 def read_traces(

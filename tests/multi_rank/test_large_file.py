@@ -9,7 +9,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import TraceError
-from hta_graph.multi_rank import large_file
+from hta_graph.multi_rank import large_file, read_ranks
 from hta_graph.multi_rank.large_file import collect_in_shares
 from hta_graph.multi_rank.read_ranks import read_graphs
 from hta_graph.multi_rank.workers.tasks import Task
@@ -20,7 +20,7 @@ from tests.support.trace_builder import TraceBuilder
 @pytest.fixture
 def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file of several parts that counts as large."""
-    monkeypatch.setattr(large_file, "LARGE_TEXT", 1 << 20)
+    monkeypatch.setattr(read_ranks, "LARGE_TEXT", 1 << 20)
     trace = TraceBuilder(distributedInfo={"rank": 3})
     for at in range(8000):
         trace.launch(f"kernel {at % 7}", (at * 10, at * 10 + 5), (at * 10 + 6, at * 10 + 9), at + 1, tid=at % 2)
@@ -66,5 +66,6 @@ def test_what_is_not_worth_a_process_is_read_here(large: Path, monkeypatch: pyte
 
     monkeypatch.setattr(large_file, "WorkerPool", refuse)
     assert collect_in_shares(large, 1, None) is None
-    monkeypatch.setattr(large_file, "LARGE_TEXT", 1 << 30)
-    assert collect_in_shares(large, 4, None) is None
+    monkeypatch.setattr(read_ranks, "LARGE_TEXT", 1 << 30)
+    (graph,) = read_graphs(large, jobs=4)
+    assert len(graph.event_table) == 16_000
