@@ -114,8 +114,6 @@ def report_page(
     path, own_steps = job or paths[rank], timeline_steps(job, paths[rank], rank, steps, data_load)
     begin_stage(words.stage(words.TIMELINE))
     timeline = timeline_page(paths[rank], own_steps)
-    # First what reads the file again: its text is in memory until then.
-    further = _further_sections(scopes, paths, timeline, rank, PARTS)
     begin_stage(words.stage(words.SAVINGS))
     gains, failure = gains_of(path)
     sections = [
@@ -124,7 +122,7 @@ def report_page(
         *gain_sections(path, gains, failure),
         _timeline_section(paths, rank),
         *steps_section(path, steps, None if job or len(paths) == 1 else rank, None if job else timeline),
-        *further,
+        *_further_sections(scopes, paths, timeline, rank, PARTS),
     ]
     chosen = [gain.chosen for gain in gains.drawn] if gains else []
     window = paths[rank].window
