@@ -58,11 +58,23 @@ def page(
         tables = [b"".join(table_of(table, min(rows, table.rows)) for table in own) for own in printed]
         return b"".join(piece for pair in zip(around, [*tables, b""], strict=True) for piece in pair)
 
-    # With fewer rows a page is shorter. Most pages fit with all; the others need few.
-    fitting = 0
-    if len(with_rows(ROWS_TRIED[0])) > MOST_BYTES:
-        fitting = bisect_left(ROWS_TRIED, -MOST_BYTES, 1, key=lambda rows: -len(with_rows(rows)))
-    return with_rows(ROWS_TRIED[min(fitting, len(ROWS_TRIED) - 1)])
+    def size_guessed(rows: int) -> int:
+        every = (table for own in printed for table in own if table.rows)
+        return sum(map(len, around)) + sum(
+            len(table_of(table, table.rows)) * min(rows, table.rows) // table.rows for table in every
+        )
+
+    made = with_rows(MOST_ROWS)
+    if len(made) <= MOST_BYTES:
+        return made
+    # With fewer rows a page is shorter: what fits by a guess from the longest page is nearly right.
+    place = bisect_left(ROWS_TRIED, -MOST_BYTES, 1, key=lambda rows: -size_guessed(rows))
+    place = min(place, len(ROWS_TRIED) - 1)
+    while place > 1 and len(with_rows(ROWS_TRIED[place - 1])) <= MOST_BYTES:
+        place -= 1
+    while place < len(ROWS_TRIED) - 1 and len(with_rows(ROWS_TRIED[place])) > MOST_BYTES:
+        place += 1
+    return with_rows(ROWS_TRIED[place])
 
 
 UNEXPLAINED_LISTED = 3
@@ -102,8 +114,6 @@ def report_page(
     path, own_steps = job or paths[rank], timeline_steps(job, paths[rank], rank, steps, data_load)
     begin_stage(words.stage(words.TIMELINE))
     timeline = timeline_page(paths[rank], own_steps)
-    # First what reads the file again: its text is in memory until then.
-    further = _further_sections(scopes, paths, timeline, rank, PARTS)
     begin_stage(words.stage(words.SAVINGS))
     gains, failure = gains_of(path)
     sections = [
@@ -112,7 +122,7 @@ def report_page(
         *gain_sections(path, gains, failure),
         _timeline_section(paths, rank),
         *steps_section(path, steps, None if job or len(paths) == 1 else rank, None if job else timeline),
-        *further,
+        *_further_sections(scopes, paths, timeline, rank, PARTS),
     ]
     chosen = [gain.chosen for gain in gains.drawn] if gains else []
     window = paths[rank].window

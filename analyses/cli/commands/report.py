@@ -54,6 +54,8 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 
 def _run_report(options: argparse.Namespace) -> None:
     """Write a page with all answers about a run."""
+    from hta_graph.graph.job_graph import JobGraph
+
     if not options.output and not options.json:
         raise UsageError("no output; name a page with -o FILE.html, or --json FILE for the verdict")
     if options.output:
@@ -63,8 +65,6 @@ def _run_report(options: argparse.Namespace) -> None:
     window_args = WindowArgs.of(options)
     window_args.window()  # an invalid window is refused before anything is read
     asked = RankInputs.of(options)
-    from hta_graph.graph.job_graph import JobGraph
-
     few = asked.job_of_summaries(window_args.summary_with_causes)
     if isinstance(few, JobGraph):
         _report_of_summaries(few, window_args, options)
