@@ -119,11 +119,15 @@ def recompressed(trace: Path, scratch: Path) -> Path:
     if trace.is_dir():
         copy.mkdir()
     for file in rank_files(trace):
-        opened = gzip.open if file.suffix == ".gz" else open
-        with opened(file, "rb") as text:
-            data = text.read()
-        packed = gzip.compress(data, 5, mtime=0) if file.suffix == ".gz" else data + b"\n"
-        (copy / file.name if trace.is_dir() else copy).write_bytes(packed)
+        target = copy / file.name if trace.is_dir() else copy
+        # Piece by piece: a child's peak memory counts that of the process that forked it.
+        if file.suffix == ".gz":
+            with gzip.open(file) as text, gzip.open(target, "wb", 5) as packed:
+                shutil.copyfileobj(text, packed, 1 << 16)
+        else:
+            shutil.copyfile(file, target)
+            with target.open("ab") as end:
+                end.write(b"\n")
     return copy
 
 
