@@ -247,7 +247,8 @@ def _end_times(found: _PhaseRows, start: Ints, kind: Codes, counts: Counter[str]
     if not bad.any():
         return start + length
     missing = np.array([value is None for value in printed])
-    counts["rows_without_duration"] += int(np.count_nonzero(missing & (kind != EventKind.MEMORY) & ~found.is_begin))
+    if not found.is_begin:
+        counts["rows_without_duration"] += int(np.count_nonzero(missing & (kind != EventKind.MEMORY)))
     length[missing] = 0
     bad &= ~missing | (start == INVALID)
     return np.where(bad, INVALID, start + np.where(bad, 0, length))

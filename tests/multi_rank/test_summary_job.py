@@ -159,8 +159,8 @@ def test_whoever_reads_answers_are_the_same(
                 assert asked_with(capsys, "always", job, command, *where) == expected, (command, where)
             kept = asked_with(capsys, "always", job, command, "--cluster", address, "--cache", "kept")
             assert kept == expected
-    assert len(list((tmp_path / "kept").rglob("*.parquet"))) >= len(list(job.iterdir()))
-    assert list(elsewhere.rglob("*.parquet")) == []
+    assert len(list((tmp_path / "kept").rglob("*.hta-graph"))) >= len(list(job.iterdir()))
+    assert list(elsewhere.rglob("*.hta-graph")) == []
     assert working_children() == set()
 
 
