@@ -56,6 +56,7 @@ def test_it_is_compiled_once_and_when_it_is_first_used(monkeypatch: pytest.Monke
     assert isinstance(copy, LazyPattern)
 
 
+@pytest.mark.slow
 @pytest.mark.sources
 def test_importing_the_product_compiles_none_of_its_patterns() -> None:
     code = (
