@@ -25,6 +25,15 @@ def freeze(array: Array) -> Array:
     return array
 
 
+def memory_of(array: np.ndarray[Any, Any]) -> memoryview:
+    r"""Return the bytes of an array, which are copied only where they do not lie one behind the other.
+
+    >>> bytes(memory_of(np.arange(4, dtype=np.int8)[::2]))
+    b'\x00\x02'
+    """
+    return np.ascontiguousarray(array).data.cast("B") if len(array) else memoryview(b"")
+
+
 class Columns:
     """Base of frozen dataclasses whose fields are arrays of one length: a table, one entry per row.
 

@@ -81,7 +81,7 @@ def advance_stage(done: int, total: int) -> None:
         listener.advance(done, total)
 
 
-def counted(items: Iterable[Item], total: int | None = None) -> Iterator[Item]:
+def tracked(items: Iterable[Item], total: int | None = None) -> Iterator[Item]:
     """Yield what the running stage works on one by one, and report how many are done; ``total``: how many there are."""
     if total is None:
         items = list(items)

@@ -10,10 +10,10 @@ from hta_graph.progress import (
     advance_stage,
     begin_stage,
     clear_stage,
-    counted,
     inner_stage,
     listen_to_stages,
     mute_stages,
+    tracked,
 )
 from tests.support.command_line import two_steps
 
@@ -83,10 +83,10 @@ def test_what_is_counted_advances_the_running_stage() -> None:
     heard = Heard()
     with listen_to_stages(heard):
         begin_stage("replaying changes")
-        assert list(counted(iter("ab"))) == ["a", "b"]
-        assert list(counted([])) == []
+        assert list(tracked(iter("ab"))) == ["a", "b"]
+        assert list(tracked([])) == []
     assert (heard.stages, heard.parts) == (["replaying changes"], [(1, 2), (2, 2)])
-    assert list(counted([3])) == [3]
+    assert list(tracked([3])) == [3]
 
 
 def test_changes_that_are_replayed_are_counted(tmp_path: Path) -> None:

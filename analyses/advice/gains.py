@@ -29,7 +29,7 @@ from hta_graph.model import BoundBy, Floats
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import resolved_window
-from hta_graph.progress import counted
+from hta_graph.progress import tracked
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.changes import scale
@@ -103,7 +103,7 @@ def within_rows(base: ReplayGraph, rows: Sequence[Opportunity]) -> list[Opportun
             saved_half_ns=min(one.saved_half_ns, _bound_of(one, 0.5, base, bounds)),
             saved_free_ns=min(one.saved_free_ns, _bound_of(one, 0.0, base, bounds)),
         )
-        for one in counted(rows)
+        for one in tracked(rows)
     ]
     return [cut[at] for at in opportunity_order(cut)]
 
@@ -199,7 +199,7 @@ class Gains:
                 if share.any():
                     drafts[cause, factor] = ModifiedWindow(self.base)
                     drafts[cause, factor].factor -= share * (1.0 - factor)
-        saved = savings_of(self.base, counted(drafts.values())).tolist()
+        saved = savings_of(self.base, tracked(drafts.values())).tolist()
         bounds = self.facts.priced
         return {
             (cause, factor): Gain(

@@ -30,7 +30,7 @@ from hta_graph.model import RETURNS, Bools, BoundBy, EdgeKind, EventKind, Floats
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import resolved_window
-from hta_graph.progress import counted
+from hta_graph.progress import tracked
 from hta_graph.what_if.changes import Change, overlap_activities, scale_activities
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
 from hta_graph.what_if.reliability import Reliability, reliability_after
@@ -48,7 +48,7 @@ def with_savings(facts: PathFacts, findings: Iterable[PathFinding]) -> list[Path
     """
     if has_partial_rows(facts.graph):
         return list(findings)
-    return [_with_saving(facts, finding) for finding in counted(within_bounds(facts, findings, of_job=True))]
+    return [_with_saving(facts, finding) for finding in tracked(within_bounds(facts, findings, of_job=True))]
 
 
 def with_what_windows_show(facts: PathFacts, found: list[PathFinding]) -> list[PathFinding]:

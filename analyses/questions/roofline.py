@@ -33,7 +33,7 @@ from hta_graph.model import Codes, Floats, GapCause, Ints
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.paths.idle_gap_causes import GapExplainer
 from hta_graph.paths.intervals import union
-from hta_graph.progress import counted
+from hta_graph.progress import tracked
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.attainable import ATTAINABLE_SHARE, AttainableWork
 from hta_graph.roofline.cost_models.table import MAX_WORK
@@ -113,7 +113,7 @@ class ScopeLimits(AttainableWork):
         for draft, at in zip(drafts, chosen, strict=False):
             scale_activities(work.row[number == at], self.near_limit[number == at])(draft)
         scale_activities(work.row, self.near_limit)(drafts[-1])
-        *each, together = savings_of(base, counted(drafts)).ravel().tolist()
+        *each, together = savings_of(base, tracked(drafts)).ravel().tolist()
         saved[chosen] = each
         return saved, together
 

@@ -15,7 +15,7 @@ from analyses.report.page_labels import page_labels
 from hta_graph.arrays import summed_by
 from hta_graph.model import BoundBy
 from hta_graph.paths.windows import Window, resolved_window
-from hta_graph.progress import counted
+from hta_graph.progress import tracked
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.text.shorten import short_name, shorten_middle
@@ -109,7 +109,7 @@ def find_gains(graph: DependencyGraph, window: Window) -> Gains:
     query, length = resolved_window(window), window.end_ns - window.start_ns
     base = replay_graph(graph, query)
     listed, drawn = within_rows(base, opportunity_rows(base)), []
-    for chosen, *others in counted(_opportunities_to_draw(listed, length)):
+    for chosen, *others in tracked(_opportunities_to_draw(listed, length)):
         curve = sensitivity(graph, chosen.what, query, within_ns=round(LEAST_BEND_SHARE * length))
         drawn.append(Gain(chosen, tuple(others), curve, _class_of(base, chosen)))
     return Gains(graph, window, opportunity_frame(listed), drawn)

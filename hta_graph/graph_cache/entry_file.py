@@ -13,6 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
+from hta_graph.arrays import memory_of
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.lazy_pattern import lazy_pattern
 
@@ -41,14 +42,14 @@ class Entry:
 def entry_pieces(name: str, entry: Entry) -> Iterator[bytes | memoryview]:
     """Yield the bytes of an entry's file, piece by piece."""
     columns = [np.ascontiguousarray(column) for column in entry.columns]
-    described = [[column.dtype.str, len(column), crc32(_memory_of(column))] for column in columns]
+    described = [[column.dtype.str, len(column), crc32(memory_of(column))] for column in columns]
     head = json.dumps({"name": name, "columns": described, "record": entry.record}).encode()
     yield MAGIC + len(head).to_bytes(NUMBER_BYTES, "little") + crc32(head).to_bytes(NUMBER_BYTES, "little")
     yield head
     size = HEAD_AT + len(head)
     for column in columns:
         yield bytes(-size % ALIGNMENT)
-        yield _memory_of(column)
+        yield memory_of(column)
         size += -size % ALIGNMENT + column.nbytes
 
 
@@ -94,7 +95,3 @@ def read_head(data: mmap | bytes) -> dict[str, Any]:
         raise DamagedEntryError("its head is not what was written")
     found: dict[str, Any] = json.loads(head)
     return found
-
-
-def _memory_of(column: Column) -> memoryview:
-    return column.data.cast("B") if len(column) else memoryview(b"")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from io import BufferedReader
 
 from hta_graph.errors import HtaGraphError
 from hta_graph.multi_rank.read_engine import processor_count, wait_for_any
-from hta_graph.multi_rank.wire_format import read_column
+from hta_graph.multi_rank.wire_format import read_column, read_record
 from hta_graph.multi_rank.workers.tasks import Task
 from hta_graph.multi_rank.workers.worker_processes import WorkerPool, can_start_processes
 from hta_graph.progress import advance_stage, begin_stage
@@ -58,8 +57,5 @@ def _take_share(_: int, source: BufferedReader) -> Share:
     Raises:
         EOFError: the stream ends early.
     """
-    head = source.readline()
-    if not head.endswith(b"\n"):
-        raise EOFError("the answer ends early")
-    record = json.loads(head)
+    record = read_record(source)
     return record, {name: read_column(source, dtype, size) for name, dtype, size in record["columns"]}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
+from io import BufferedReader
 from typing import Any, Protocol
 
 import numpy as np
 
-from hta_graph.arrays import freeze
+from hta_graph.arrays import freeze, memory_of
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.graph_record import AttachedTables, Column, graph_of_record, graph_record
 from hta_graph.graph.rank_summary import RankSummary
@@ -43,7 +44,7 @@ def encode_graph(graph: DependencyGraph) -> Iterator[bytes | memoryview]:
     record, columns = graph_record(graph, ATTACHED_TABLES)
     yield json.dumps(record).encode() + b"\n"
     for column in columns:
-        yield _memory_of(column)
+        yield memory_of(column)
 
 
 def decode_graph(head: dict[str, Any], source: ByteStream) -> DependencyGraph:
@@ -55,6 +56,18 @@ def decode_graph(head: dict[str, Any], source: ByteStream) -> DependencyGraph:
     return graph_of_record(head, partial(read_column, source), ATTACHED_TABLES)
 
 
+def read_record(source: BufferedReader) -> Any:
+    """Read the line of JSON before the columns.
+
+    Raises:
+        EOFError: the stream ends early.
+    """
+    head = source.readline()
+    if not head.endswith(b"\n"):
+        raise EOFError("the answer ends early")
+    return json.loads(head)
+
+
 def read_column(source: ByteStream, dtype: str, size: int) -> Column:
     """Read a column that comes as it lies in memory.
 
@@ -62,14 +75,10 @@ def read_column(source: ByteStream, dtype: str, size: int) -> Column:
         EOFError: the stream ends early.
     """
     column = np.empty(size, dtype)
-    rest = _memory_of(column)
+    rest = memory_of(column)
     while len(rest):
         count = source.readinto(rest)
         if not count:
             raise EOFError("the columns end early")
         rest = rest[count:]
     return freeze(column)
-
-
-def _memory_of(column: Column) -> memoryview:
-    return np.ascontiguousarray(column).data.cast("B") if len(column) else memoryview(b"")

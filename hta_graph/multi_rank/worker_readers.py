@@ -15,7 +15,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.multi_rank.rank_request import RankRequest
 from hta_graph.multi_rank.rank_task import rank_task
 from hta_graph.multi_rank.read_engine import RankReading, memory_share, peak_bytes, processor_count, take_finished
-from hta_graph.multi_rank.wire_format import decode_graph
+from hta_graph.multi_rank.wire_format import decode_graph, read_record
 from hta_graph.multi_rank.workers.tasks import decode_answer, error_with_path
 from hta_graph.multi_rank.workers.worker_processes import WorkerPool
 from hta_graph.storage.location import is_remote, name_with_secrets
@@ -52,10 +52,7 @@ def _decode_arriving_graph(_: int, source: BufferedReader) -> DependencyGraph:
     Raises:
         EOFError: the stream ends early.
     """
-    head = source.readline()
-    if not head.endswith(b"\n"):
-        raise EOFError("the answer ends early")
-    return decode_graph(json.loads(head), source)
+    return decode_graph(read_record(source), source)
 
 
 class DaskReader:

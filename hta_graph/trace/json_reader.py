@@ -50,30 +50,27 @@ class Args(msgspec.Struct, gc=False):
     bandwidth: Any = msgspec.field(default=None, name="memory bandwidth (GB/s)")
 
 
-class Row(msgspec.Struct, gc=False):
+class _Timed(msgspec.Struct, gc=False):
+    """What rows of events have."""
+
+    cat: str | None = None
+    name: str | None = None
+    pid: Number = None
+    tid: Number = None
+    ts: Number = None
+    dur: Number = None
+    args: Args | None = None
+
+
+class Row(_Timed):
     """One element of ``traceEvents``."""
 
     ph: str | None = None
-    cat: str | None = None
-    name: str | None = None
-    pid: Number = None
-    tid: Number = None
-    ts: Number = None
-    dur: Number = None
-    args: Args | None = None
     id: Number = None
 
 
-class Complete(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
+class Complete(_Timed, tag_field="ph", tag="X"):
     """A complete event as a :class:`Row` of a known phase, which takes less time to decode."""
-
-    cat: str | None = None
-    name: str | None = None
-    pid: Number = None
-    tid: Number = None
-    ts: Number = None
-    dur: Number = None
-    args: Args | None = None
 
 
 class Instant(Complete, tag="i"):

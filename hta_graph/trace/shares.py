@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.arrays import memory_of
 from hta_graph.errors import TraceError
 from hta_graph.model import Ids
 from hta_graph.storage.location import Location, resolve_location
@@ -38,7 +39,7 @@ def share_pieces(path: str, share: int, of: int) -> Iterator[bytes | memoryview]
     record, columns = read_share(resolve_location(path), share, of)
     yield json.dumps(record).encode() + b"\n"
     for column in columns.values():
-        yield np.ascontiguousarray(column).data.cast("B") if len(column) else b""
+        yield memory_of(column)
 
 
 def read_share(path: Location, share: int, of: int) -> Share:

@@ -18,7 +18,7 @@ from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.intervals import union
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.paths.windows import WindowQuery
-from hta_graph.progress import counted
+from hta_graph.progress import tracked
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.driver_lock import locked_calls, with_lock_waits
 from hta_graph.what_if.modified_window import (
@@ -124,7 +124,7 @@ def opportunity_rows(
     found = [one for one in found if is_opportunity(one[2], base.length_ns)]
     # Made one by one: together they take more memory than all else.
     drafts = (_scaled_window(base, meant, factor) for _, meant, _ in found for factor in (0.5, 0.0))
-    saved = savings_of(base, counted(drafts, 2 * len(found))).reshape(-1, 2).tolist()
+    saved = savings_of(base, tracked(drafts, 2 * len(found))).reshape(-1, 2).tolist()
     rows = [
         Opportunity(
             what.kind, what.pattern, time, half, free, None, _possible_waiting(path, meant),
@@ -134,7 +134,7 @@ def opportunity_rows(
     ]  # fmt: skip
     order = opportunity_order(rows)
     meant = {at: found[at][1] for at in order[: ROWS_WITH_NEXT if names_next else 0]}
-    following = {at: _next_after_change(base, path, meant[at]) for at in counted(meant)}
+    following = {at: _next_after_change(base, path, meant[at]) for at in tracked(meant)}
     return [replace(rows[at], next=following[at]) if at in following else rows[at] for at in order]
 
 
@@ -201,7 +201,7 @@ def _candidates(base: ReplayGraph, path: PathTotals, kinds: Container[str] | Non
     """Yield what takes most of the path, kind by kind, with the parts of time that are meant."""
     times = path_times_by_name(path)
     of_kinds = {kind: own for kind, own in times.items() if kinds is None or kind in kinds}
-    for what in counted(candidate_selectors(of_kinds)):
+    for what in tracked(candidate_selectors(of_kinds)):
         if what.kind != "rank" or len(base.graph.rank_graphs) > 1:
             # What has nothing but lags of others on the path names no part that could change.
             with suppress(QueryError):
