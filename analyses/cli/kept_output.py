@@ -86,7 +86,7 @@ def _decoded(text: bytes) -> list[Line]:
 
 def _are_lines(text: bytes) -> bool:
     try:
-        return all(isinstance(line, str) or _is_table(line) for line in _decoded(text))
+        return text.startswith(b"[") and all(isinstance(line, str) or _is_table(line) for line in _decoded(text))
     except (ValueError, TypeError, AttributeError):
         return False
 

@@ -422,7 +422,7 @@ class _StopsOfRuns:
         """Return how much is saved (ns) from their nodes up to each entry of the rendezvous, and to each point."""
         saved = np.zeros(self.count + 1, np.int64)
         np.add.at(saved, self.stop[edges], less)
-        saved[-1] = 0
+        # What is in no run stands last: it is taken from itself below.
         np.cumsum(saved[:-1], out=saved[:-1])
         own = np.zeros(len(self.paths.meetings.edge) + 1, np.int64)
         np.add.at(own, self.entry[edges], less)

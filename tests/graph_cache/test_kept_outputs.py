@@ -130,6 +130,28 @@ def test_what_rests_on_another_file_is_not_kept(
     assert outputs(cache) == []
 
 
+@pytest.mark.parametrize("form", [(), ("--json", "-")])
+def test_what_is_kept_and_has_another_form_is_computed(
+    capsys: pytest.CaptureFixture[str],
+    trace: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    form: tuple[str, ...],
+) -> None:
+    expected = run_command(capsys, "attribution", trace, *form, "--no-cache")
+    kept_output = kept_answers.kept_output
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            kept_answers, "kept_output",
+            lambda graphs, question, compute, *others: [
+                list(kept_output(graphs, question, lambda: [b'{"rows": 1}'], *others)), *compute()
+            ][1:],
+        )  # fmt: skip
+        assert run_command(capsys, "attribution", trace, *form) == expected
+    assert len(outputs(cache)) == 1
+    assert run_command(capsys, "attribution", trace, *form) == expected
+
+
 def test_a_long_output_is_not_kept(
     capsys: pytest.CaptureFixture[str], trace: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from hta_graph.errors import TraceError
-from hta_graph.trace.event_args import read_event_args
+from hta_graph.trace import json_reader
+from hta_graph.trace.event_args import read_arg_texts, read_event_args
 from hta_graph.trace.read import read_trace
 
 ROW = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "dur": 1}
@@ -49,6 +50,16 @@ def test_few_rows_are_read_as_among_all(tmp_path: Path, text: str) -> None:
     for key in KEYS:
         assert own[key].tolist() == every[key][few].tolist()
     assert own["Input Dims"].tolist()[1] == [[30]]
+
+
+def test_every_row_is_found_wherever_its_part_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is behind the last wanted row is not read: a row that begins a part is not behind."""
+    monkeypatch.setattr(json_reader, "PART_BYTES", 300)
+    path = tmp_path / "trace.json"
+    path.write_text(STRICT)
+    trace = read_trace(path)
+    for at in range(len(trace.events)):
+        assert read_arg_texts(trace, ["Input Dims"], np.array([at], np.int32)) == [(f"[[{at}]]".encode(),)]
 
 
 def test_rows_of_a_file_that_has_become_shorter_are_missed(tmp_path: Path) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 import hta_graph as hg
+from hta_graph.model import EdgeKind
+from hta_graph.what_if.replay_graph import _likeliest_causes
 from tests.support.trace_builder import TraceBuilder
 
 
@@ -35,3 +40,12 @@ def test_nodes_of_a_graph_are_bound_by_the_nodes_before_them(tmp_path: Path, gap
     assert found.frozen_share == pytest.approx(
         hg.critical_path(graph, hg.whole()).by_bound_ns["unexplained"] / found.measured_ns, abs=0.01
     )
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (1, 1), (2, 1), (3, 1)])
+def test_of_equally_likely_causes_it_is_the_one_from_before_else_the_last(before: int, after: int) -> None:
+    kinds = [EdgeKind.STREAM_ORDER, EdgeKind.EVENT_WAIT, EdgeKind.LAUNCH, EdgeKind.THREAD_ORDER]
+    edges = SimpleNamespace(kind=np.array(kinds, np.int8), target=np.full(4, 1, np.int32))
+    graph: Any = SimpleNamespace(edge_table=edges, timeline=SimpleNamespace(times=np.zeros(2, np.int64)))
+    bound_by = _likeliest_causes(graph, np.array([2.0, 2.0, 3.0, 0.5]), np.full(4, before, np.int32))
+    assert bound_by.tolist() == [after] * 4
