@@ -11,7 +11,6 @@ stream               g ── h ──                 g, h: sums from a; e: the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -273,6 +272,21 @@ class LongestPaths:
         chosen[self.target[edges]] = edges
         return self._edges_back(chosen, point)
 
+    def passed_edges(self, entries: Ints, point: int) -> Bools:
+        """Mark the same: quicker than in their order."""
+        edges, steps = self.meetings.edge[entries], np.zeros(len(self.points_of_runs) + 1, np.int8)
+        points = np.append(self.source[edges], np.int32(point))
+        while len(points := points[self.run_of[points] >= 0]):
+            first = self.run_start[self.run_of[points]]
+            cause = self.followed_edge[first]
+            np.add.at(steps, first + (cause < 0), 1)
+            np.add.at(steps, self.place_in_run[points] + 1, -1)
+            # Where runs hang on others.
+            points = self.source[cause[cause >= 0]]
+        found = np.zeros(len(self.source), np.bool_)
+        found[edges] = found[self.followed_edge[np.flatnonzero(np.cumsum(steps[:-1], dtype=np.int8))]] = True
+        return found
+
     def _edges_of_runs(self, begins: Ints, ends: Ints, chosen: Ids) -> Ids:
         """Return what caused the points of runs, each from its end back to its first point, end to end."""
         run, nth = expand_ranges(np.zeros_like(begins), ends - begins + 1)
@@ -488,16 +502,22 @@ class DecidedPaths:
         chosen[of[decides]] = decides
         return chosen, take_or(meets.head, chosen).tolist()
 
+    @cached_property
+    def _known_entries(self) -> dict[int, Ints]:
+        return {}
+
     def entries_to(self, point: int) -> Ints:
         """Return the entries of the rendezvous that a longest path to a point takes, latest first."""
-        chosen, before = self._before
-        node, passed = int(self.paths.node_of_point[self.paths.head[point]]), list[int]()
-        while node >= 0:
-            passed.append(node)
-            node = before[node]
-        found = chosen[np.array(passed, np.int64)]
-        return found[found >= 0]
+        if point not in self._known_entries:
+            chosen, before = self._before
+            node, passed = int(self.paths.node_of_point[self.paths.head[point]]), list[int]()
+            while node >= 0:
+                passed.append(node)
+                node = before[node]
+            found = chosen[np.array(passed, np.int64)]
+            self._known_entries[point] = found[found >= 0]
+        return self._known_entries[point]
 
-    def since(self, time_ns: int) -> DecidedPaths:
-        """Return the same with all values counted from some time (ns)."""
-        return replace(self, nodes=self.nodes - time_ns, values=self.values - time_ns)
+    def values_before(self, entries: Ints) -> Any:
+        """Return the values of the nodes that entries lead from."""
+        return self.nodes[self.paths.meetings.head[entries]]

@@ -393,20 +393,30 @@ def path_totals_without(base: ReplayGraph, meant: Bools, found: DecidedPaths) ->
     if last < 0:
         return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), base.length_ns)
     since = None if base.previous is None else base.start_of(found.values, draft.tails)
-    return path_totals_of_decided(draft, found, draft.weight, last, since)
+    return path_totals_of_decided(draft, found, last, since)
 
 
 def path_totals_of_decided(
-    draft: ModifiedWindow, found: DecidedPaths, weight: Ints | Floats, last: int, since: int | None = None
+    draft: ModifiedWindow, found: DecidedPaths, last: int, since: int | None = None
 ) -> PathTotals:
     """Find the parts that the path to one of the ends (its place) passes, as for :func:`path_totals_of_edges`."""
     base, point = draft.base, int(draft.base.ends[last])
-    passed = base.paths.edges_over(found.entries_to(point), point)
+    entries = found.entries_to(point)
+    if since is None:
+        passes = base.paths.passed_edges(entries, point)
+        if not (passes & (base.edges.weight < 0)).any():
+            on_path = np.append(passes, np.arange(len(base.ends)) == last)
+            rows = np.flatnonzero(on_path[base.parts.edge])
+            return PathTotals(base, rows, draft.lengths_of(rows))
+    else:
+        # What ends before that has no time that counts.
+        entries = entries[: 1 + np.count_nonzero(np.minimum.accumulate(found.values_before(entries)) > since)]
+    passed = base.paths.edges_over(entries, point)
+    weight = draft.exact_weights[0] if np.issubdtype(found.values.dtype, np.floating) else draft.weight
     # Times are known at the end, and so along the path.
     reached = found.values[last] - np.cumsum(weight[passed])
-    if since is not None and (weight[passed] >= 0).all():
-        # What ends before that has no time that counts.
-        count = 1 + np.count_nonzero(reached > since)
+    if since is not None:
+        count = 1 + np.count_nonzero(np.minimum.accumulate(reached) > since)
         passed, reached = passed[:count], reached[:count]
     values: Any = np.zeros(len(base.times), weight.dtype)
     values[base.ends] = found.values

@@ -358,7 +358,7 @@ def _inside_marked(marked: Bools, around: Ladder) -> Bools:
     """Mark the rows that are marked or lie inside a marked one."""
     found = marked.copy()
     for rows, above in around:
-        found[rows] |= found[above]
+        found[rows[found[above]]] = True
     return found
 
 

@@ -221,38 +221,39 @@ class _Replays:
         edges, less, tails = next(saved_by_scaling(base, meant, (0.0,)))
         self._of_entries, self._of_points = base.contracted.savings(edges, less)
         self._of_tails = base.tails - tails
-        self._known: dict[Fraction, DecidedPaths] = {}
+        self._known: dict[Fraction, tuple[DecidedPaths, Any, int]] = {}
 
     def line(self, factor: Fraction, *, of_previous: bool) -> _Line:
         """Return the line of the longest path to the end of the window, or of the one before."""
         base = self._base
         if factor not in self._known:
             self._known[factor] = self._replay(factor)
-        found, tails = self._known[factor], base.tails - (1.0 - float(factor)) * self._of_tails
+        found, tails, begins_ns = self._known[factor]
         last = base.last_of(found.values, tails, of_previous=of_previous)
         if last < 0:
             return _Line(base.length_ns, 0, dict)
         passed = found.entries_to(int(base.ends[last]))
         scaled = int(self._of_entries[passed].sum() + self._of_points[last] + self._of_tails[last])
-        fixed = round(float(found.values[last] + tails[last]) - float(factor) * scaled)
+        fixed = round(float(found.values[last] + tails[last] - begins_ns) - float(factor) * scaled)
         return _Line(fixed, scaled, partial(self._others, factor, last))
 
-    def _replay(self, factor: Fraction) -> DecidedPaths:
+    def _replay(self, factor: Fraction) -> tuple[DecidedPaths, Any, int]:
+        """Return what is decided, the tails of the ends, and when (ns) the window begins."""
         base = self._base
         if factor == 1:
-            return _decided_as_recorded(base).since(base.window.start_ns)
+            return _decided_as_recorded(base), base.tails, base.window.start_ns
         if factor == 0:
-            return decided_without(base, self._what, self._meant).since(base.window.start_ns)
-        # Rounded to whole nanoseconds part by part the length would be no line.
+            return decided_without(base, self._what, self._meant), base.tails - self._of_tails, base.window.start_ns
+        # Rounded to whole nanoseconds part by part the length would be no line, and dates are too long for fractions.
         saved, start = 1.0 - float(factor), base.times - base.window.start_ns
-        return base.contracted.with_savings(saved * self._of_entries, saved * self._of_points, start)
+        found = base.contracted.with_savings(saved * self._of_entries, saved * self._of_points, start)
+        return found, base.tails - saved * self._of_tails, 0
 
     def _others(self, factor: Fraction, last: int) -> Mapping[str, Any]:
         """Return what the path to an end (its place) consists of, by name, but for what is scaled."""
         draft = ModifiedWindow(self._base)
         draft.factor[self._meant] = float(factor)
-        path = path_totals_of_decided(draft, self._known[factor], draft.exact_weights[0], last)
-        return path.by_name(~self._meant)
+        return path_totals_of_decided(draft, self._known[factor][0], last).by_name(~self._meant)
 
 
 def _longest_lines(line: Callable[[Fraction], _Line], within_ns: int) -> list[_Line]:
