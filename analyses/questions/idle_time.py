@@ -20,7 +20,7 @@ from analyses.display.headline import outlier, rows_at_outlier, sums_per_scope
 from analyses.display.labels import NOT_STARTED, SHORT
 from analyses.messages import idle_time as messages
 from analyses.scope import LEAST_SAID, Scope, naming_window, several_gpus
-from analyses.tables import Table, event_indices, event_names, joined, table_of
+from analyses.tables import LateTables, Table, event_indices, event_names, joined, table_of
 from hta_graph.arrays import find_sorted, percentiles_by, summed_by, take_or, unique_rows
 from hta_graph.errors import UsageError
 from hta_graph.gpu_activity import StreamIntervals, activities, device_gaps, stream_intervals
@@ -546,16 +546,17 @@ def answer(
     """
     explainer = ScopeExplainer(data_load)
     device = explainer.device(scopes)
-    tables = {
-        "idle_time": _idle_time_table(device),
-        "waits": _waits_table(device),
-        "longest_gaps": _longest_gaps_table(device, LONGEST),
-        "streams": _stream_table(explainer.streams(scopes)),
-        "launch_gaps": launch_gaps(scopes, launch_gap_us=launch_gap_us),
-    }
+    by_launch = launch_gaps(scopes, launch_gap_us=launch_gap_us)
+    tables = LateTables(
+        idle_time=lambda: _idle_time_table(device),
+        waits=lambda: _waits_table(device),
+        longest_gaps=lambda: _longest_gaps_table(device, LONGEST),
+        streams=lambda: _stream_table(explainer.streams(scopes)),
+        launch_gaps=lambda: by_launch,
+    )
     notes = [*(note for found in device for note in (*_missing_notes(found), *_pause_notes(found)))]
     notes += several_gpus(scopes)
-    series = {"waits_innermost": _waits_table(device, innermost=True)}
+    series = LateTables(waits_innermost=lambda: _waits_table(device, innermost=True))
     summed = dict.fromkeys(("idle_time", "waits", "streams", "launch_gaps"), "gaps")
     said = _headline(tables["idle_time"], tables["waits"], scopes)
     return Answer(tables, notes, series, summed=summed, conclusion=naming_window(said, scopes))
