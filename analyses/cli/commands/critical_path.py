@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,6 @@ from hta_graph.progress import begin_stage
 
 if TYPE_CHECKING:
     from analyses.display.text_layout import Line
-    from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.critical_path import CriticalPath
     from hta_graph.paths.step_table import StepRow
 
@@ -63,11 +61,11 @@ def _run_critical_path(options: argparse.Namespace) -> None:
         return
     if (options.near is not None or options.overlay) and RankInputs.of(options).many_ranks:
         raise UsageError("--near and --overlay need all events of all ranks; use --rank N or --summaries never")
-    graphs, path = _ranks_and_path(options)
+    path = cache(lambda: path_of_window(options))
     if options.json:
-        write_kept_json("critical-path", options, graphs, lambda: _document_of(path(), options))
+        write_kept_json("critical-path", options, lambda: _document_of(path(), options))
     if not (options.json or options.overlay or options.dot):
-        print_kept_lines("critical-path", options, graphs, lambda: _lines_of(path(), options))
+        print_kept_lines("critical-path", options, lambda: _lines_of(path(), options))
         return
     lines = [] if options.json else _lines_of(path(), options)
     if options.overlay:
@@ -97,23 +95,13 @@ def _lines_of(path: CriticalPath, options: argparse.Namespace) -> list[Line]:
 
 def path_of_window(options: argparse.Namespace) -> CriticalPath:
     """Return the critical path of a command line's window."""
-    return _ranks_and_path(options)[1]()
-
-
-def _ranks_and_path(options: argparse.Namespace) -> tuple[list[DependencyGraph], Callable[[], CriticalPath]]:
-    """Read the graphs of ranks; return those that are held in full, and what finds the path of the window."""
     window_args = WindowArgs.of(options)
     window, asked = window_args.window(), RankInputs.of(options)
-    graphs, job = asked.ranks_and_job(window_args.summary_with_causes if hasattr(options, "summaries") else None)
+    graph = asked.job_or_graph(window_args.summary_with_causes if hasattr(options, "summaries") else None)
+    from hta_graph.paths.critical_path import critical_path
 
-    def find() -> CriticalPath:
-        from hta_graph.paths.critical_path import critical_path
-
-        graph = job()
-        begin_stage("finding the critical path")
-        return critical_path(graph, window, data_load=options.data_load)
-
-    return graphs, cache(find)
+    begin_stage("finding the critical path")
+    return critical_path(graph, window, data_load=options.data_load)
 
 
 def _path_per_step(options: argparse.Namespace) -> None:
