@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.stderr import ProgressLine, say
+from hta_graph.memory import keep_freed_memory
 from hta_graph.progress import begin_stage, clear_stage
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location, expand_file_lists
@@ -286,6 +287,7 @@ class RankInputs:
         communications: bool = False,
         summary: SummaryRequest | None = None,
     ) -> Iterator[DependencyGraph]:
+        keep_freed_memory()
         if not communications and cluster is None and (known := self._cached_graph()) is not None:
             yield known
             return
