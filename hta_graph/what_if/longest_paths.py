@@ -372,7 +372,7 @@ class ContractedPaths:
     Args:
         paths: the graph.
         weight: of each edge (ns).
-        points: what is asked for.
+        points: those of interest.
     """
 
     def __init__(self, paths: LongestPaths, weight: Ints, points: Ids) -> None:
