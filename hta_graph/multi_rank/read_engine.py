@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from hta_graph.arrays import Columns, column_types
 from hta_graph.errors import HtaGraphError, TooLargeError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.memory import available_memory
@@ -59,8 +60,13 @@ def graph_bytes(graph: DependencyGraph) -> int:
     """Return how many bytes a graph's columns take."""
     trace = graph.trace
     tables: list[Any] = [getattr(trace, f.name) for f in fields(trace)] + [graph.edge_table, graph.wait_calls]
-    columns = [value for table in tables for value in getattr(table, "__dict__", {}).values()]
+    columns = [getattr(table, name) for table in tables for name in _column_names(table)]
     return sum(column.nbytes for column in columns if isinstance(column, np.ndarray))
+
+
+def _column_names(table: Any) -> Iterable[str]:
+    # What was taken of a table gets its columns when they are asked for.
+    return column_types(type(table)) if isinstance(table, Columns) else getattr(table, "__dict__", {})
 
 
 GraphOrError = DependencyGraph | HtaGraphError

@@ -257,7 +257,7 @@ class Trace:
         copies = replace(self.copies, event=freeze(number[self.copies.event]))
         return replace(
             self,
-            events=self.events.take(rows),
+            events=replace(self.events.take(rows)),  # all columns, so that the other rows can be let go
             syncs=syncs.take(syncs.event >= 0),
             copies=copies.take(copies.event >= 0),
             is_excerpt=True,
