@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -20,11 +19,16 @@ from hta_graph.trace.header import text_size
 from hta_graph.trace.memory_limit import PEAK_OF_A_PROCESS, PEAK_PER_TEXT
 from hta_graph.trace.rank_files import RankFile
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 SIGNAL_POLL_S = 0.1
 
 
 def wait_for_any(futures: Collection[Future[Any]]) -> set[Future[Any]]:
     """Wait until at least one future is done, and return those that are."""
+    from concurrent.futures import FIRST_COMPLETED, wait  # late: one file needs none, and they load much
+
     # A signal that arrives just before a wait without end begins is heard only when that ends.
     while True:
         done = wait(futures, SIGNAL_POLL_S, FIRST_COMPLETED).done
