@@ -158,7 +158,7 @@ def last_of_runs(*columns: np.ndarray[Any, Any]) -> Bools:
 
 
 def distinct(values: Array) -> Array:
-    """Return the values that occur, ascending; ``np.unique`` would load numpy's masked arrays for that (5 ms).
+    """Return the values that occur, ascending; ``np.unique`` would load numpy's masked arrays for that (9 ms).
 
     >>> distinct(np.array([5, 3, 5])).tolist()
     [3, 5]
@@ -263,6 +263,17 @@ def find_sorted(values: Ids | Ints, ordered: Ids | Ints) -> Ints:
         return np.full(len(values), -1, np.int64)
     at = np.searchsorted(ordered, values).clip(max=len(ordered) - 1)
     return np.where(ordered[at] == values, at, -1)
+
+
+def is_among(values: Ids | Ints, others: Ids | Ints) -> Bools:
+    """Mark the values that are among others; ``np.isin`` may load what ``np.unique`` does.
+
+    >>> is_among(np.array([7, 4]), np.array([9, 7])).tolist()
+    [True, False]
+    """
+    ordered: Ints = np.sort(others)
+    found: Bools = find_sorted(values, ordered) >= 0
+    return found
 
 
 def stable_order(values: np.ndarray[Any, Any]) -> Ints:
