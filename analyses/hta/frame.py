@@ -195,7 +195,7 @@ def _frame_of_rows(scope: Scope, rows: Ids, origin_ns: int | None) -> pd.DataFra
     """Return the frame of some rows, without those that have no category, which HTA does not load."""
     graph = scope.graph
     keys = list(dict.fromkeys([*(key for key, _ in ARGUMENTS.values()), "stream"]))
-    details = read_event_args(graph.trace, keys, rows, fields=("cat", "pid", "tid"), has_header=True)
+    details = read_event_args(graph.trace, keys, rows, fields=("cat", "pid", "tid"))
     origin = details.base_ns if origin_ns is None else origin_ns
     listed = np.flatnonzero(details.fields["cat"] != None)  # noqa: E711 - an array
     events, times = graph.event_table.take(rows), graph.trace.file_times.take(rows)

@@ -58,7 +58,7 @@ def read_event_args(
     events: Ids | Ints | Bools | None = None,
     *,
     fields: Sequence[str] = (),
-    has_header: bool = False,
+    has_header: bool = True,
 ) -> EventArgs:
     """Read arguments of events from the trace's file once more.
 

@@ -54,7 +54,8 @@ def refuse_to_compute(monkeypatch: pytest.MonkeyPatch) -> None:
         ("attribution",), ("diff", OTHER, "--json", "-"),
         *map(deep, (
             ("critical-path",), ("critical-path", "--json", "-"), ("roofline", "--all"), ("what-if",),
-            ("report", "-o", "-"), ("diff", OTHER), ("idle-time", "--step", "1"), ("overlap", "--per-step"),
+            ("report", "-o", "-"), ("report", "--json", "-"), ("critical-path", "--per-step"), ("diff", OTHER),
+            ("idle-time", "--step", "1"), ("overlap", "--per-step"),
             ("what-if", "--scale", "kernel:gemm=0.5"),
         )),
     ],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from analyses.cli.command import Command
-from analyses.cli.kept_output import kept_pieces
+from analyses.cli.kept_output import kept_pieces, write_kept_json
 from analyses.cli.options import (
     OUTPUT,
     add_flight,
@@ -21,7 +21,7 @@ from analyses.cli.options import (
     add_window_and_loading,
     heading,
 )
-from analyses.cli.outputs import check_page_name, print_open_in_browser, write_json
+from analyses.cli.outputs import check_page_name, print_open_in_browser
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
@@ -64,13 +64,20 @@ def _run_report(options: argparse.Namespace) -> None:
     if options.overlay and not options.output:
         raise UsageError("--overlay needs a page that links it; add -o FILE.html")
     found = cache(lambda: _verdict_and_page(options))
+
+    def verdict() -> dict[str, Any]:
+        return found()[0]()
+
+    def pages() -> list[bytes]:
+        return [found()[1]()]
+
     if options.json:
-        write_json(options.json, found()[0](), options.left_out)
+        write_kept_json("report", options, verdict)
     if options.output:
         from hta_graph.storage.atomic_write import write_file
 
-        pages = kept_pieces("report", options, lambda: [found()[1]()], lambda page: page.startswith(b"<!DOCTYPE html>"))
-        write_file(options.output, pages)
+        kept = kept_pieces("report", options, pages, lambda page: page.startswith(b"<!DOCTYPE html>"))
+        write_file(options.output, kept)
         print_open_in_browser(options.output)
 
 

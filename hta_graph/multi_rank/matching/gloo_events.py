@@ -85,7 +85,7 @@ def read_gloo_events(graph: DependencyGraph, calls: Collection[str]) -> GlooEven
     is_call = np.array([name in calls for name in graph.names])[graph.event_table.name]
     asked = _rows_by_start(graph, is_call & (graph.event_table.kind == EventKind.CPU_OP))
     both = np.concatenate((rows, asked))
-    details = read_event_args(graph.trace, ("Concrete Inputs", "Input Dims", "Input type"), both, has_header=True)
+    details = read_event_args(graph.trace, ("Concrete Inputs", "Input Dims", "Input type"), both)
     return GlooEvents(
         graph,
         rows,

@@ -126,9 +126,7 @@ def _read_event_arguments(graph: DependencyGraph, asked: list[Ids]) -> _EventArg
     """Read all arguments in one pass over the file."""
     every = np.concatenate(asked)
     known = every >= 0
-    details: EventArgs = read_event_args(
-        graph.trace, (*OPERATOR_ARGUMENTS, CONCRETE_INPUTS), every[known], has_header=True
-    )
+    details: EventArgs = read_event_args(graph.trace, (*OPERATOR_ARGUMENTS, CONCRETE_INPUTS), every[known])
 
     def split(values: Objects) -> list[list[Any]]:
         column = np.full(len(every), None, object)
