@@ -48,7 +48,7 @@ else:
 
 
 FEW_OBJECTS = 20
-"""So many objects are made in less time than the method is compiled in that makes them; of most classes no more are."""
+"""Of most classes no more objects are made: setting their fields one by one takes less time than compiling a method."""
 
 
 class _FirstInit:

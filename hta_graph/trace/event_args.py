@@ -22,7 +22,7 @@ from hta_graph.progress import begin_stage, inner_stage
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.decompress import open_text, read_bytes
 from hta_graph.trace.json_reader import Header, RowReader, RowShape, has_plain_header, header_of_object, is_array
-from hta_graph.trace.kept_inputs import take_inputs
+from hta_graph.trace.kept_inputs import inputs_of
 from hta_graph.trace.memory_limit import paused_gc
 from hta_graph.trace.profiler_names import PROFILER_RANGE
 from hta_graph.trace.readers import reader_of
@@ -103,11 +103,13 @@ def read_arg_texts(trace: Trace, keys: Sequence[str], events: Ids | Ints) -> lis
 
 
 def _kept_rows(trace: Trace, wanted: Ids, decode: Callable[[Any], Any]) -> dict[int, Any]:
-    """Return the rows at some places (ascending) of a file that stand in the texts that were kept, and forget these."""
+    """Return the rows at some places (ascending) of a file if all of them stand in the texts that were kept."""
+    kept = [(first, *np.searchsorted(wanted, (first, past)), text) for first, past, text in inputs_of(trace.path)]
+    if sum(end - begin for _, begin, end, _ in kept) < len(wanted):
+        return {}
     found: dict[int, Any] = {}
-    for first, text in take_inputs(trace.path):
-        rows = msgspec.json.decode(text, type=list[msgspec.Raw])
-        here = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, first + len(rows))].tolist()
+    for first, begin, end, text in kept:
+        here, rows = wanted[begin:end].tolist(), msgspec.json.decode(text, type=list[msgspec.Raw])
         found.update(zip(here, map(decode, [rows[at - first] for at in here]), strict=True))
     return found
 
@@ -139,7 +141,7 @@ def _reread(trace: Trace, shape: RowShape[Any], wanted: Ids, *, has_header: bool
         # Only these are decoded: the others are passed, which takes a third of the time.
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             decode = msgspec.json.Decoder(shape.type).decode
-            if not has_header and len(found := _kept_rows(trace, wanted, decode)) == len(wanted):
+            if not has_header and (found := _kept_rows(trace, wanted, decode)):
                 return found, Header()
             return _take_rows(trace, RowShape(msgspec.Raw, shape.from_object), wanted, decode, has_header=has_header)
     return _take_rows(trace, shape, wanted, None, has_header=has_header)

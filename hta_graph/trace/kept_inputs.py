@@ -14,35 +14,36 @@ INPUTS_KEY = b'"Input Dims"'
 MOST_KEPT = 64 << 20
 """Bytes of text; more is read from the file again."""
 
-_KEPT: ContextVar[dict[Location, list[tuple[int, bytes]]] | None] = ContextVar("kept_inputs", default=None)
-"""Of a file the parts of its text that hold inputs, each with the place of its first row; ``None``: none are kept."""
+_KEPT: ContextVar[dict[Location, list[tuple[int, int, bytes]]] | None] = ContextVar("kept_inputs", default=None)
+"""Of a file the parts of its text that hold inputs, each with the place of its first row and that past its last;
+``None``: none are kept."""
 
 
 def keep_inputs() -> None:
-    """Keep the inputs of the file that is read next, until they are taken or forgotten."""
+    """Keep the inputs of the file that is read next, until they are forgotten."""
     _KEPT.set({})
 
 
 def forget_inputs() -> None:
-    """Let go of what was kept: nobody will ask for it."""
+    """Let go of what was kept: no one will ask for it."""
     _KEPT.set(None)
 
 
-def take_inputs(path: Location) -> list[tuple[int, bytes]]:
-    """Return what was kept of a file; from then on it no longer is."""
-    return (_KEPT.get() or {}).pop(path, [])
+def inputs_of(path: Location) -> list[tuple[int, int, bytes]]:
+    """Return what is kept of a file."""
+    return (_KEPT.get() or {}).get(path, [])
 
 
 def keeping_inputs(path: Location, parts: Iterable[FilePart]) -> Iterator[FilePart]:
     """Pass on the parts of a file, and keep the texts of those with inputs where that is wanted."""
-    every, kept, first = _KEPT.get(), list[tuple[int, bytes]](), 0
+    every, kept, first = _KEPT.get(), list[tuple[int, int, bytes]](), 0
     if every is not None:
         every.clear()
         every[path] = kept
     for part in parts:
         if every and part.text.startswith(b"[") and INPUTS_KEY in part.text:
-            kept.append((first, part.text))
-            if sum(len(text) for _, text in kept) > MOST_KEPT:
+            kept.append((first, first + len(part.rows), part.text))
+            if sum(len(text) for _, _, text in kept) > MOST_KEPT:
                 every.clear()
         first += len(part.rows)
         yield part
