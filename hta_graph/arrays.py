@@ -318,7 +318,14 @@ def percentiles_by(group: Codes | Ids | Ints, values: Ints, groups: int, percent
     >>> percentiles_by(np.array([0, 0, 0, 0, 2]), np.array([7, 5, 6, 9, 4]), 3, 50).tolist()
     [6, 0, 4]
     """
-    ordered = values[np.lexsort((values, group))]
+    least, most = (int(extreme) for extreme in (values.min(initial=0), values.max(initial=0)))
+    if groups * (most - least + 1) < 1 << 63:
+        # One number for both sorts several times faster than two.
+        key = group.astype(np.int64) * (most - least + 1) + (values - least)
+        key.sort()
+        ordered = key % (most - least + 1) + least
+    else:
+        ordered = values[np.lexsort((values, group))]
     count = np.bincount(group, minlength=groups)
     # In whole numbers: 0.95 × 20 may be a little more than 19.
     place = np.cumsum(count) - count + np.maximum(-(-count * percent // 100) - 1, 0)
