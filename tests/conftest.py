@@ -86,7 +86,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage again, but seldom: most of what there is was imported or collected, and stays."""
+    """Collect garbage again, but seldom, and without what there is: it was imported or collected, and stays."""
+    gc.freeze()
     gc.set_threshold(10_000, 20, 20)
     gc.enable()
 
