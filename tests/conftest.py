@@ -8,6 +8,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Generator
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,9 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what cannot run here, and deep tests unless they are asked for.
+    """Deselect what cannot run here, and deep tests unless they are asked for, before pytest puts the rest in order.
 
     What reads a large trace is deep, and what reads a further rank of a job as it reads the first one.
     """
@@ -125,10 +127,8 @@ def sample(items: list[pytest.Item]) -> None:
 
 def keep_slice(config: pytest.Config, items: list[pytest.Item], wanted: int, count: int) -> None:
     """Leave out the tests of other slices: in which one a test is depends on its name alone."""
-    if out := [item for item in items if slice_of(item.nodeid, count) != wanted]:
-        config.stash[LEFT_OUT].append(f"{len(out)} tests of other slices than {wanted}/{count} deselected")
-        config.hook.pytest_deselected(items=out)
-        items[:] = [item for item in items if slice_of(item.nodeid, count) == wanted]
+    others = [slice_of(item.nodeid, count) != wanted for item in items]
+    leave_out(config, items, others, f"tests of other slices than {wanted}/{count} deselected")
 
 
 def parameters(item: pytest.Item) -> list[Any]:
@@ -143,10 +143,15 @@ def is_deep(value: Any) -> bool:
 
 def deselect(config: pytest.Config, items: list[pytest.Item], marker: str, reason: str) -> None:
     """Leave out the tests with a marker and note why."""
-    if out := [item for item in items if item.get_closest_marker(marker)]:
+    leave_out(config, items, [item.get_closest_marker(marker) is not None for item in items], reason)
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], which: list[bool], reason: str) -> None:
+    """Leave out some of the tests and note why."""
+    if out := list(compress(items, which)):
         config.stash[LEFT_OUT].append(f"{len(out)} {reason}")
         config.hook.pytest_deselected(items=out)
-        items[:] = [item for item in items if not item.get_closest_marker(marker)]
+        items[:] = [item for item, left_out in zip(items, which, strict=True) if not left_out]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
