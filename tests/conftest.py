@@ -18,7 +18,7 @@ from _pytest.doctest import DoctestModule
 import analyses
 import hta_graph
 from analyses.advice import facts
-from tests.support.deep_tests import deep, slice_of, wanted_slice
+from tests.support.deep_tests import deep, draw_no_literals, slice_of, wanted_slice
 from tests.support.shared_traces import SHARED, is_further_rank, is_large_trace, shared_traces
 
 MOST_WORKERS = 4
@@ -70,6 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Begin with nothing left out, and let what tests start hear an interrupt."""
     if INSTALLED:
         check_what_is_tested(Path(INSTALLED))
+    if not is_deep_run(config):
+        draw_no_literals()
     facts.RAISES = True  # a sentence that says more than rows allow is an error
     gc.disable()  # until all tests are collected: what they import stays
     config.stash[LEFT_OUT] = []
@@ -107,11 +109,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         deselect(config, items, "shared", f"tests that read the shared traces deselected: {SHARED}/traces is absent")
     if INSTALLED:
         deselect(config, items, "sources", "tests that read sources deselected: what is installed is tested")
-    if "slow" not in (config.option.markexpr or ""):
+    if not is_deep_run(config):
         deselect(config, items, "slow", "deep tests deselected: python -m pytest -m slow runs them, as .ci/deep does")
     if asked := config.getoption("slice"):
         deselect(config, items, "exhaustive", "exhaustive tests deselected: .ci/deep runs them")
         keep_slice(config, items, *asked)
+
+
+def is_deep_run(config: pytest.Config) -> bool:
+    """Say whether deep tests are asked for."""
+    return "slow" in (config.option.markexpr or "")
 
 
 def sample(items: list[pytest.Item]) -> None:

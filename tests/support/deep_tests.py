@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -49,6 +50,16 @@ def with_examples(count: int) -> settings:
     return settings(
         deadline=None, max_examples=count, derandomize=True, suppress_health_check=list(HealthCheck), database=None
     )
+
+
+def draw_no_literals() -> None:
+    """Draw no number or text only because an imported module has it: quick examples would depend on what was imported.
+
+    Hypothesis parses every module for them, which takes seconds in each process.
+    """
+    providers: Any = sys.modules.get("hypothesis.internal.conjecture.providers")
+    if hasattr(providers, "_get_local_constants"):  # older versions look for none
+        providers._get_local_constants = providers.Constants
 
 
 def cases(count: int) -> int:
