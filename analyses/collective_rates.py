@@ -155,7 +155,7 @@ def _uneven_all_to_alls(graph: DependencyGraph, members: RankCommunications) -> 
         return set()
     rows: Ids = members.row[may_be]
     order = np.argsort(rows)
-    recorded = read_event_args(graph.trace, SPLITS, rows[order])
+    recorded = read_event_args(graph.trace, SPLITS, rows[order], has_header=False)
     splits = zip(*(recorded[key].tolist() for key in SPLITS), strict=True)
     return {may_be[place] for place, both in zip(order.tolist(), splits, strict=True) if not all(map(_is_even, both))}
 

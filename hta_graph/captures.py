@@ -110,7 +110,7 @@ def captured_graphs(graph: DependencyGraph) -> tuple[CapturedGraph, ...]:
 
 def _launched_names(graph: DependencyGraph, rows: Ids) -> list[str | None]:
     """Return the names of what calls launch; None where a call does not say its kernel."""
-    small, capital = read_event_args(graph.trace, KERNEL_OF_CALL, rows).arguments.values()
+    small, capital = read_event_args(graph.trace, KERNEL_OF_CALL, rows, has_header=False).arguments.values()
     found: list[str | None] = []
     for row, one, other in zip(rows.tolist(), small, capital, strict=True):
         name, call = one or other, graph.name_of(row)

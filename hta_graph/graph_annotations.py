@@ -80,7 +80,7 @@ def recorded_names(graph: DependencyGraph) -> dict[str, RecordedNames]:
     data = read_bytes(graph.path).data
     if not ANNOTATED.search(data) and not (files and HAS_NODES.search(data)):
         return {}
-    said = read_event_args(graph.trace, (*KEYS["module"], NODE), rows).arguments
+    said = read_event_args(graph.trace, (*KEYS["module"], NODE), rows, has_header=False).arguments
     nodes = [_node(value) for value in said[NODE].tolist()]
     of_node = {node: said for path in files for node, said in read_annotations(path).items()} if any(nodes) else {}
     found = {}

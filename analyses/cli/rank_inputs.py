@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.stderr import ProgressLine, say
+from hta_graph.memory import keep_freed_memory
 from hta_graph.progress import begin_stage, clear_stage
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location, expand_file_lists
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from analyses.display.text_layout import Line
     from hta_graph.errors import HtaGraphError
     from hta_graph.graph.dependency_graph import DependencyGraph
-    from hta_graph.graph_cache.cached_graphs import GraphCache
+    from hta_graph.graph_cache.trace_cache import GraphCache
     from hta_graph.multi_rank.read_ranks import Progress
     from hta_graph.multi_rank.summary.summarize import SummaryRequest
     from hta_graph.multi_rank.summary_job import SummaryJobReader
@@ -161,18 +162,11 @@ class RankInputs:
 
         ``few`` maps the number of many ranks to what summaries must answer; without it every rank is held in full.
         """
-        return self.ranks_and_job(few)[1]()
-
-    def ranks_and_job(
-        self, few: Callable[[int], SummaryRequest] | None = None
-    ) -> tuple[list[DependencyGraph], Callable[[], DependencyGraph]]:
-        """Return the graphs of ranks that are held in full, and what returns :meth:`job_or_graph` of them."""
         if self.rank is not None:
-            graphs = [self.one_graph()]
-        elif few is not None and self.many_ranks:
-            job = self._job_of_summaries(few(self.many_ranks))
-            return [], lambda: job
-        elif self.count_files() == 1:
+            return self.one_graph()
+        if few is not None and self.many_ranks:
+            return self._job_of_summaries(few(self.many_ranks))
+        if self.count_files() == 1:
             # Nearly every single file is one rank: communications of merged ones are read when they are joined.
             graphs = self.graphs_of_one_file()
         else:
@@ -180,14 +174,10 @@ class RankInputs:
             if len(graphs) == 1:
                 self._report_single_rank(graphs[0])
         if len(graphs) == 1:
-            return graphs, lambda: graphs[0]
+            return graphs[0]
+        from hta_graph.multi_rank.build_job import build_job
 
-        def join() -> DependencyGraph:
-            from hta_graph.multi_rank.build_job import build_job
-
-            return build_job(graphs)
-
-        return [self.with_kept_answers(graph) for graph in graphs], join
+        return build_job(graphs)
 
     @cached_property
     def many_ranks(self) -> int:
@@ -297,6 +287,7 @@ class RankInputs:
         communications: bool = False,
         summary: SummaryRequest | None = None,
     ) -> Iterator[DependencyGraph]:
+        keep_freed_memory()
         if not communications and cluster is None and (known := self._cached_graph()) is not None:
             yield known
             return
@@ -323,7 +314,7 @@ class RankInputs:
         try:
             for graph in found:
                 remedy = "; run info --json FILE to list them"
-                yield self.with_kept_answers(graph) if summary is None and not communications else graph
+                yield self._with_kept_answers(graph) if summary is None and not communications else graph
         finally:
             self.report_further_errors(line.say, remedy)
 
@@ -341,9 +332,9 @@ class RankInputs:
         # What is recorded of the kernels of replayed graphs is found by who reads traces.
         if graph is None or graph.event_flags.graph_launch_call.any():
             return None
-        return self.with_kept_answers(graph)
+        return self._with_kept_answers(graph)
 
-    def with_kept_answers(self, graph: DependencyGraph) -> DependencyGraph:
+    def _with_kept_answers(self, graph: DependencyGraph) -> DependencyGraph:
         """Let answers about a graph that is in the cache be kept next to it."""
         if self.cache is None or not self.cache.has_graph(graph.path, salvage=self.salvage):
             return graph
@@ -364,19 +355,24 @@ class RankInputs:
 
 
 def graph_cache(options: argparse.Namespace) -> GraphCache | None:
-    """Return the cache of a command line; None where it is turned off, or the user has no folder for one.
+    """Return the cache of a command line, one for all its inputs; None where it is turned off, or there is no folder.
 
     Raises:
         OutputError: the folder that is named cannot be used.
     """
     if getattr(options, "no_cache", False):
         return None
+    if hasattr(options, "opened_cache"):
+        opened: GraphCache | None = options.opened_cache
+        return opened
     from hta_graph.graph_cache.cache_folder import CacheFolder, default_cache_folder
-    from hta_graph.graph_cache.cached_graphs import GraphCache
+    from hta_graph.graph_cache.trace_cache import GraphCache
 
     named = getattr(options, "cache", None)
     folder = default_cache_folder() if named is None else named_cache_folder(named)
-    return None if folder is None else GraphCache(CacheFolder(folder, say))
+    say_of_cache = partial(say, is_of_answer=False)
+    options.opened_cache = None if folder is None else GraphCache(CacheFolder(folder, say_of_cache))
+    return graph_cache(options)
 
 
 def named_cache_folder(name: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from analyses import catalogue
@@ -30,15 +30,14 @@ if TYPE_CHECKING:
 def run_analysis(entry: IndexEntry, options: argparse.Namespace) -> None:
     """Run one analysis on every rank and write its answer."""
     window_args = WindowArgs.of(options)
-    graphs = read_ranks(RankInputs.of(options), window_args, entry.from_summaries)
 
     def ask() -> AnswerOfScopes:
-        scopes = scopes_of(graphs, window_args)
+        scopes = scopes_of(read_ranks(RankInputs.of(options), window_args, entry.from_summaries), window_args)
         begin_stage(f"computing {entry.name}")
         analysis = catalogue.analysis(entry.name)
         return analysis.answer(scopes, **entry.flags_in(options)), scopes, analysis.figure
 
-    write_kept_answer(entry.name, options, graphs.values(), ask)
+    write_kept_answer(entry.name, options, ask)
 
 
 def read_ranks(
@@ -58,18 +57,16 @@ def scopes_of(graphs: Mapping[int, DependencyGraph], window_args: WindowArgs) ->
     return [scope for rank, graph in graphs.items() for scope in window_args.scopes(rank, graph, job)]
 
 
-def write_kept_answer(
-    name: str, options: argparse.Namespace, graphs: Iterable[DependencyGraph], ask: Callable[[], AnswerOfScopes]
-) -> None:
-    """Write what ``ask`` returns as :func:`write_answer` does; text and JSON about graphs in the cache are kept."""
+def write_kept_answer(name: str, options: argparse.Namespace, ask: Callable[[], AnswerOfScopes]) -> None:
+    """Write what ``ask`` returns as :func:`write_answer` does; text and JSON are kept in the cache."""
     outputs = Outputs.of(options)
     if outputs.csv or outputs.plot:
         found, scopes, figure = ask()
         write_answer(name, found, scopes, outputs, figure)
     elif outputs.json:
-        write_kept_json(name, options, graphs, lambda: _document_of(name, *ask()[:2]))
+        write_kept_json(name, options, lambda: _document_of(name, *ask()[:2]))
     else:
-        print_kept_lines(name, options, graphs, lambda: _lines_of(ask()[0], outputs))
+        print_kept_lines(name, options, lambda: _lines_of(ask()[0], outputs))
 
 
 def _document_of(name: str, found: Answer, scopes: list[Scope]) -> dict[str, Any]:

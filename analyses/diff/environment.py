@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -25,7 +26,7 @@ from hta_graph.gpu_activity import WorkType
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
 from hta_graph.text.lazy_pattern import lazy_pattern
-from hta_graph.trace.event_args import read_event_args
+from hta_graph.trace.event_args import read_arg_texts
 from hta_graph.trace.table import Trace
 
 LEAST_SHARE = 0.1
@@ -64,20 +65,27 @@ def inputs_of(scope: Scope) -> Inputs:
     found = Inputs(whole_ns)
     try:
         parts = [
-            (of, times[here], rows, read_event_args(of.trace, ["Input type", "Input Dims"], rows))
+            (of, times[here], rows, read_arg_texts(of.trace, ["Input type", "Input Dims"], rows))
             for of, here, rows in rows_by_graph(scope.graph, operators)
         ]
     except TraceError:  # a graph that was saved lives on without its trace's file
         return found
-    for of, own_times, rows, details in parts:
-        names = (of.name_of(row) for row in rows.tolist())
-        columns = zip(names, details["Input type"], details["Input Dims"], own_times.tolist(), strict=True)
-        for name, types, shapes, time_ns in columns:
-            if isinstance(types, list) and (floating := _floating_type(types)):
-                found.by_type[floating] += time_ns
-            if isinstance(shapes, list) and any(shapes):
-                found.by_shape[name, str(shapes)] += time_ns
+    # Operators with the same texts have the same inputs: only distinct texts are decoded.
+    alike: Counter[tuple[str, bytes, bytes]] = Counter()
+    for of, own_times, rows, texts in parts:
+        for row, (types_text, shapes_text), time_ns in zip(rows.tolist(), texts, own_times.tolist(), strict=True):
+            alike[of.name_of(row), types_text, shapes_text] += time_ns
+    for (name, types_text, shapes_text), time_ns in alike.items():
+        types, shapes = _decoded(types_text), _decoded(shapes_text)
+        if isinstance(types, list) and (floating := _floating_type(types)):
+            found.by_type[floating] += time_ns
+        if isinstance(shapes, list) and any(shapes):
+            found.by_shape[name, str(shapes)] += time_ns
     return found
+
+
+def _decoded(text: bytes) -> Any:
+    return msgspec.json.decode(text) if text else None
 
 
 def _operators_with_times(scope: Scope) -> tuple[Ints, Ints, int]:

@@ -43,7 +43,7 @@ OTHERS = "(others)"
 LONGEST_NAME = 160
 AROUND_UNITS = 2
 """How many of the operators around a kernel distinguish it from others of its name."""
-SOURCE_LINE = lazy_pattern(r"(?:[^\s():]*[/\\])?([^\s()/\\:]+\.pyx?)\(\d+\): ")
+SOURCE_LINE = lazy_pattern(r"(?<![^\s():])(?:[^\s():]*[/\\])?([^\s()/\\:]+\.pyx?)\(\d+\): ")
 """A frame of Python: the folder can name a person, and each edit of the file changes the line."""
 FOLDER = lazy_pattern(r"(?<![\w.])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\:;,()'\"<>|]+)+[/\\](?=[^\s/\\])")
 NO_VERDICT = JobVerdict("all_steps", None, (), "none", 0, 0, 0.0, 0.0, None, None, None, (), "no_waiting")

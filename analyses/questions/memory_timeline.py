@@ -115,7 +115,7 @@ class MemoryEvents:
         rows = np.flatnonzero(events.kind == EventKind.MEMORY).astype(np.int32)
         if not len(rows):
             return cls([], {"row": rows})
-        details = read_event_args(graph.trace, KEYS, rows)
+        details = read_event_args(graph.trace, KEYS, rows, has_header=False)
         numbers = {
             key: np.array([_plausible_size(value, key, absent) for value in details[key].tolist()], np.int64)
             for key in KEYS

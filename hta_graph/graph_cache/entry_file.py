@@ -1,4 +1,4 @@
-"""The file of a cache entry: a head of JSON, then columns as they lie in memory, each with its checksum.
+"""The file of a cache entry: a head of JSON, then a text and columns as they lie in memory, each with its checksum.
 
 The head names the entry: an entry in another's place is damaged, as is one of another length or with other bytes.
 """
@@ -8,22 +8,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from mmap import mmap
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zlib import crc32
 
-import numpy as np
-
-from hta_graph.arrays import memory_of
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.lazy_pattern import lazy_pattern
 
-Column = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    import numpy as np
+
+    Column: TypeAlias = np.ndarray[Any, Any]
 
 MAGIC = b"hta-graph cache\n"
 ALIGNMENT = 64
 """Columns begin at multiples of a line of the processor's cache."""
 NUMBER_BYTES = 4
 HEAD_AT = len(MAGIC) + 2 * NUMBER_BYTES
+TEXT = "text"
 COLUMN_TYPE = lazy_pattern(r"[<>|](?:b1|[iu][1248]|f[48])")
 
 
@@ -33,24 +34,31 @@ class DamagedEntryError(ValueError):
 
 @dataclass(frozen=True)
 class Entry:
-    """What an entry holds: a record of JSON, and read-only columns."""
+    """What an entry holds: a record of JSON, read-only columns, and a text."""
 
     record: dict[str, Any]
     columns: tuple[Column, ...] = ()
+    text: bytes | bytearray = b""
 
 
 def entry_pieces(name: str, entry: Entry) -> Iterator[bytes | memoryview]:
     """Yield the bytes of an entry's file, piece by piece."""
-    columns = [np.ascontiguousarray(column) for column in entry.columns]
-    described = [[column.dtype.str, len(column), crc32(memory_of(column))] for column in columns]
-    head = json.dumps({"name": name, "columns": described, "record": entry.record}).encode()
+    parts = [(TEXT, memoryview(entry.text))] if entry.text else []
+    if entry.columns:
+        import numpy as np  # late: a text needs none
+
+        from hta_graph.arrays import memory_of
+
+        parts += [(column.dtype.str, memory_of(np.ascontiguousarray(column))) for column in entry.columns]
+    described = [[kind, len(part), crc32(part)] for kind, part in parts]
+    head = json.dumps({"name": name, "parts": described, "record": entry.record}).encode()
     yield MAGIC + len(head).to_bytes(NUMBER_BYTES, "little") + crc32(head).to_bytes(NUMBER_BYTES, "little")
     yield head
     size = HEAD_AT + len(head)
-    for column in columns:
+    for _, part in parts:
         yield bytes(-size % ALIGNMENT)
-        yield memory_of(column)
-        size += -size % ALIGNMENT + column.nbytes
+        yield part
+        size += -size % ALIGNMENT + len(part)
 
 
 def read_entry(name: str, data: mmap | bytes) -> Entry:
@@ -62,22 +70,35 @@ def read_entry(name: str, data: mmap | bytes) -> Entry:
     head = read_head(data)
     if head["name"] != name:
         raise DamagedEntryError("it is another entry")
-    columns, size = [], HEAD_AT + int.from_bytes(data[len(MAGIC) : len(MAGIC) + NUMBER_BYTES], "little")
+    text = b""
+    columns: list[Column] = []
+    size = HEAD_AT + int.from_bytes(data[len(MAGIC) : len(MAGIC) + NUMBER_BYTES], "little")
     with memoryview(data) as view:
-        for dtype, length, checksum in head["columns"]:
-            if not COLUMN_TYPE.fullmatch(dtype):
-                raise DamagedEntryError("a column is of no known type")
-            first = size + -size % ALIGNMENT
-            size = first + length * np.dtype(dtype).itemsize
-            with view[first:size] as part:
-                if len(part) != size - first or crc32(part) != checksum:
-                    raise DamagedEntryError("a column is not what was written")
-            column = np.frombuffer(data, dtype, length, first) if length else np.empty(0, dtype)
-            column.flags.writeable = False
-            columns.append(column)
+        for kind, length, checksum in head["parts"]:
+            begin = size + -size % ALIGNMENT
+            size = begin + length
+            with view[begin:size] as part:
+                if len(part) != length or crc32(part) != checksum:
+                    raise DamagedEntryError("a part is not what was written")
+                if kind == TEXT:
+                    text = bytes(part)
+            if kind != TEXT:
+                columns.append(_column(kind, length, data, begin))
     if size != len(data):
         raise DamagedEntryError("its length is another one")
-    return Entry(head["record"], tuple(columns))
+    return Entry(head["record"], tuple(columns), text)
+
+
+def _column(dtype: str, size: int, data: mmap | bytes, begin: int) -> Column:
+    """Return a column of some bytes that lies in the given memory."""
+    import numpy as np
+
+    if not COLUMN_TYPE.fullmatch(dtype) or size % np.dtype(dtype).itemsize:
+        raise DamagedEntryError("a column is of no known type")
+    count = size // np.dtype(dtype).itemsize
+    column = np.frombuffer(data, dtype, count, begin) if count else np.empty(0, dtype)
+    column.flags.writeable = False
+    return column
 
 
 def read_head(data: mmap | bytes) -> dict[str, Any]:

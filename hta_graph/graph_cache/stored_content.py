@@ -14,6 +14,8 @@ from hta_graph.quick_dataclass import dataclass
 
 DIGEST_BYTES = 20
 PIECE = 1 << 20
+OTHER_PARTS = ("-wal", "-journal")
+"""What is appended to the name of a database for the file that has rows of it, too."""
 SETTLED_NS = 10 * 10**9
 """A file that was changed so long ago would get other times by a change now: clocks of file systems are coarse."""
 
@@ -59,11 +61,13 @@ class StoredContent:
 def stored_content(path: Path, known: Callable[[FileVersion], str | None] = lambda _: None) -> StoredContent | None:
     """Return what a file holds; None of what is no regular file, cannot be read, or is being written.
 
+    A database whose rows are partly in another file is being written.
+
     ``known`` returns the noted hash of a settled version, if there is one: then the file is not read.
     """
     with suppress(OSError, ValueError):  # a name with a null character is a ValueError
         # Of a pipe nothing may be taken.
-        if not stat.S_ISREG(path.stat().st_mode):
+        if not stat.S_ISREG(path.stat().st_mode) or any(Path(f"{path}{ending}").exists() for ending in OTHER_PARTS):
             return None
         with path.open("rb", buffering=0) as file:
             version = FileVersion.of(os.fstat(file.fileno()))

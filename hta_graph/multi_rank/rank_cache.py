@@ -7,11 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.graph_record import describe_table, read_table
+from hta_graph.graph.graph_record import Column, describe_table, read_table
 from hta_graph.graph_cache.cached_graphs import (
-    IN_HEADER,
     NOT_WHAT_WAS_WRITTEN,
-    GraphCache,
     IndexRange,
     check_indices,
     content_record,
@@ -20,7 +18,8 @@ from hta_graph.graph_cache.cached_graphs import (
     graph_tables,
     question_values,
 )
-from hta_graph.graph_cache.entry_file import Column, Entry
+from hta_graph.graph_cache.entry_file import Entry
+from hta_graph.graph_cache.trace_cache import IN_HEADER, GraphCache
 from hta_graph.multi_rank.rank_request import RankRequest
 from hta_graph.storage.location import Location
 from hta_graph.trace.rank_files import RankFile

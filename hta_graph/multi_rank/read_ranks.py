@@ -17,7 +17,7 @@ from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph_annotations import with_annotations
 from hta_graph.graph_cache.cache_folder import CacheFolder
-from hta_graph.graph_cache.cached_graphs import GraphCache
+from hta_graph.graph_cache.trace_cache import GraphCache
 from hta_graph.log import log_warning
 from hta_graph.multi_rank.rank_cache import cached_file, cached_ranks, keep_file, keep_rank
 from hta_graph.multi_rank.rank_request import RankRequest, build_rank_graph, read_rank_graph

@@ -36,7 +36,7 @@ Objects = np.ndarray[Any, np.dtype[np.object_]]
 
 @dataclass(frozen=True)
 class EventArgs:
-    """Arguments by key, one entry per event asked for, ``None`` where absent; and what the header says.
+    """Arguments by key, one entry per event asked for, ``None`` where absent; and what the header says, if it was read.
 
     ``distributed`` is its ``distributedInfo``, ``base_ns`` the time from which the file's own timestamps count;
     ``fields`` are the rows' own ones.
@@ -52,7 +52,12 @@ class EventArgs:
 
 
 def read_event_args(
-    trace: Trace, keys: Sequence[str], events: Ids | Ints | Bools | None = None, *, fields: Sequence[str] = ()
+    trace: Trace,
+    keys: Sequence[str],
+    events: Ids | Ints | Bools | None = None,
+    *,
+    fields: Sequence[str] = (),
+    has_header: bool = True,
 ) -> EventArgs:
     """Read arguments of events from the trace's file once more.
 
@@ -61,6 +66,7 @@ def read_event_args(
         keys: names of arguments as in the file, such as ``"Input Dims"``.
         events: canonical rows (or a mask of them); all if not given.
         fields: names of the rows' own fields, such as ``"cat"``.
+        has_header: whether the header is read too, for which nothing may be left unread.
 
     Returns:
         values as JSON has them: numbers, text, lists, objects.
@@ -68,7 +74,7 @@ def read_event_args(
     Raises:
         TraceError: the file is gone or has changed.
     """
-    chosen, header = reread_rows(trace, _shape_of(keys, fields), events, has_header=True)
+    chosen, header = reread_rows(trace, _shape_of(keys, fields), events, has_header=has_header)
     found = [row.args or _NONE for row in chosen]
     columns = {key: _object_column([getattr(args, f"a{at}") for args in found]) for at, key in enumerate(keys)}
     own = {key: _object_column([getattr(row, f"f{at}") for row in chosen]) for at, key in enumerate(fields)}

@@ -71,7 +71,7 @@ def _cross(lane: Ids, start: Ints, end: Ints) -> bool:
 
 def _callers(trace: Trace, frames: Ids) -> Ids:
     """Return the place among the frames of each one's caller on its thread; -1 where it is not recorded."""
-    found = read_event_args(trace, [FRAME_ID, CALLER_ID], frames)
+    found = read_event_args(trace, [FRAME_ID, CALLER_ID], frames, has_header=False)
     own, caller = (list(map(_number, found[key])) for key in (FRAME_ID, CALLER_ID))
     lanes = trace.events.lane[frames].tolist()
     place: dict[tuple[int, int | None], int] = {}

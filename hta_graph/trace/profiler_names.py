@@ -315,9 +315,6 @@ DEVICE_WAIT = lazy_pattern(r"event_(wait|record)$")
 MODULE_FRAME = lazy_pattern(r"nn\.Module: ")
 """Python frames of a module's call: ``nn.Module: Linear_3``, the class and which of its objects."""
 
-RANK_IN_FILE_NAME = lazy_pattern(r"(?<![a-z])rank[-_]?(\d+)|(?:^|[-_.])worker(\d+)_step", re.IGNORECASE)
-"""``rank0``, ``rank_0``, ``rank-00``, ``worker0_step_12``."""
-
 ALLOCATION_CALL = lazy_pattern(
     r"(cuda|hip|cu)(Mem|Host)?(Malloc|Alloc|Free|Register)(?!.*Async)|cuMem(Create|Map|Unmap|SetAccess|Release|AddressReserve)"
 )

@@ -12,12 +12,13 @@ from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location, is_remote, prefetch_stats
 from hta_graph.text.lazy_pattern import lazy_pattern
-from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
 
 if TYPE_CHECKING:
     from hta_graph.trace.json_reader import Header
 
 PATTERN = lazy_pattern(r"[*?\[]")
+RANK_IN_FILE_NAME = lazy_pattern(r"(?<![a-z])rank[-_]?(\d+)|(?:^|[-_.])worker(\d+)_step", re.IGNORECASE)
+"""``rank0``, ``rank_0``, ``rank-00``, ``worker0_step_12``."""
 ARCHIVE_ENDINGS = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.zst")
 EXPORT_ENDINGS = (".sqlite",)
 TRACE_ENDINGS = (".json", ".gz", ".zst")
@@ -27,6 +28,8 @@ UNREAD_ENDINGS = (".xz", ".bz2", ".lz4", ".7z", ".rar")
 """Packed as nothing here unpacks: traces and ranks by their names are ranks all the same."""
 FLIGHT_FOLDER = "flight"
 """The folder next to traces that holds dumps of the flight recorder, if they have their own."""
+DUMP_NAME = lazy_pattern(r".*\.json[^/]*|(?:nccl|comm_lib|fr)_trace_(?:rank_)?\d+(?:\.\w{1,8})?")
+"""Names of dumps: JSON, and those that PyTorch itself writes (``TORCH_FR_DUMP_TEMP_FILE``), which are pickles."""
 LONGEST_SETTING = 100
 """How many characters of a version are kept."""
 
@@ -121,6 +124,23 @@ def expand_inputs(paths: Sequence[Location]) -> list[Location]:
             raise TraceError(path, "the folder holds no .json, .gz, .zst, .zip, .tar, .tgz or .sqlite file")
         found += inside
     return list(dict.fromkeys(found))
+
+
+def possible_dumps(given: Location) -> tuple[list[Location], list[Location]]:
+    """List what may be dumps of the flight recorder by its name.
+
+    Returns:
+        the files in the folder ``flight`` in or next to an input, and those in the input, if it is a folder.
+    """
+    is_folder = given.is_dir()
+    return _dumps_in((given if is_folder else given.parent) / FLIGHT_FOLDER), _dumps_in(given) if is_folder else []
+
+
+def _dumps_in(folder: Location) -> list[Location]:
+    # A pipe among them would keep the reader waiting.
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if DUMP_NAME.fullmatch(path.name) and path.is_file())
 
 
 DERIVED = lazy_pattern(

@@ -423,7 +423,7 @@ def match_launches_by_external_id(trace: Trace) -> Trace:
     kernels = np.flatnonzero((events.kind == EventKind.KERNEL) & (events.external_id > 0))
     if not len(calls) or not len(kernels):
         return trace
-    small, capital = read_event_args(trace, KERNEL_OF_CALL, calls).arguments.values()
+    small, capital = read_event_args(trace, KERNEL_OF_CALL, calls, has_header=False).arguments.values()
     named = np.where(small != None, small, capital)  # noqa: E711 - a column
     launches = np.array([name is not None for name in named.tolist()])
     calls, named = calls[launches], named[launches]

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from hta_graph.build import build_graph
-from hta_graph.graph_cache import cached_graphs, stored_content
+from hta_graph.graph_cache import stored_content, trace_cache
 from hta_graph.graph_cache.cache_folder import CacheFolder
-from hta_graph.graph_cache.cached_graphs import GraphCache
 from hta_graph.graph_cache.entry_file import Entry, entry_pieces, read_entry
+from hta_graph.graph_cache.trace_cache import GraphCache
+from tests.support.cache_entries import Damage, emptied, entries, flipped, keep_no_outputs, swapped, truncated
 from tests.support.command_line import PROGRAM, one_error, run_command
-from tests.support.damaged_entries import Damage, flipped, swapped, truncated
 from tests.support.deep_tests import cases, deep
 from tests.support.large_jobs import generated_job
 from tests.support.samples import FOUR_RANKS, ONE_RANK, SAMPLES
@@ -37,27 +37,20 @@ PATH_AS_JSON = ("critical-path", "--json", "-")
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep graphs of any size, in a folder of the test."""
     folder = tmp_path / "kept"
-    monkeypatch.setattr(cached_graphs, "FEW_EVENTS", 0)
+    monkeypatch.setattr(trace_cache, "FEW_EVENTS", 0)
     monkeypatch.setenv("HTA_GRAPH_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def graphs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_no_outputs(monkeypatch)
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """Copy a sample."""
     return Path(shutil.copyfile(ONE_RANK, tmp_path / "trace.json.gz"))
-
-
-def entries(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.hta-graph"))
-
-
-def kind_of(entry: Path) -> str:
-    return str(read_entry(entry.stem, entry.read_bytes()).record["kind"])
-
-
-def graph_entries(folder: Path) -> list[Path]:
-    return [path for path in entries(folder) if kind_of(path) == "graph"]
 
 
 def without_reading(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +96,7 @@ def test_ranks_of_a_job_are_kept(
     expected = run_command(capsys, command, *inputs, "--no-cache")
     for jobs in ("1", "2"):
         assert run_command(capsys, command, *inputs, *([] if command == "diff" else ["--jobs", jobs])) == expected
-    assert len(graph_entries(kept)) == 4
+    assert len(entries(kept, "graph")) == 4
     without_reading(monkeypatch)
     assert run_command(capsys, command, *inputs) == expected
 
@@ -160,7 +153,7 @@ def test_a_file_with_other_content_is_read(capsys: pytest.CaptureFixture[str], t
         trace.write_bytes(content)
         os.utime(trace, (1, 1))
         assert run_command(capsys, "info", trace) == run_command(capsys, "info", trace, "--no-cache")
-    assert len(graph_entries(kept)) == 2
+    assert len(entries(kept, "graph")) == 2
 
 
 @pytest.mark.parametrize("is_in_place", [True, False])
@@ -213,7 +206,7 @@ def test_another_version_has_entries_of_its_own(
 ) -> None:
     expected = run_command(capsys, "critical-path", trace)
     before = entries(kept)
-    monkeypatch.setattr(cached_graphs, "product_version", lambda: ["another"])
+    monkeypatch.setattr(trace_cache, "product_version", lambda: ["another"])
     assert run_command(capsys, "critical-path", trace) == expected
     assert len(entries(kept)) == 2 * len(before)
 
@@ -229,10 +222,6 @@ def test_what_replay_said_of_another_question_is_not_said(
 
 
 # -- entries that are not what was written ----------------------------------------------------------------------------
-
-
-def emptied(found: list[Path], rng: random.Random) -> None:
-    rng.choice(found).write_bytes(b"")
 
 
 def with_other_record(found: list[Path], rng: random.Random) -> None:
@@ -264,10 +253,6 @@ def test_a_damaged_entry_is_written_anew(
 ) -> None:
     other = Path(shutil.copyfile(OTHER, trace.with_name("other.json.gz")))
     expected = {path: run_command(capsys, "critical-path", path) for path in (trace, other)}
-    # What is kept of replay is not read where what was printed is kept: its entry stays as it is until it is asked for.
-    unread = [path for path in entries(kept) if kind_of(path) == "answer"]
-    for path in unread:
-        path.unlink()
     sound = {path: path.read_bytes() for path in entries(kept)}
     rng = random.Random(damage.__name__)
     for _ in range(cases(20) if damage in DAMAGES else 1):
@@ -278,8 +263,6 @@ def test_a_damaged_entry_is_written_anew(
             assert found[:2] == (status, out)
             lines += len(found[2].splitlines()) - len(err.splitlines())
         assert 0 <= lines <= 2
-        for path in set(unread) & set(entries(kept)):
-            path.unlink()
         assert {path: path.read_bytes() for path in entries(kept)} == sound
 
 
@@ -363,7 +346,7 @@ def test_which_folder_is_used(
 def test_small_traces_are_not_kept(
     capsys: pytest.CaptureFixture[str], trace: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cached_graphs, "FEW_EVENTS", 10**6)
+    monkeypatch.setattr(trace_cache, "FEW_EVENTS", 10**6)
     run_command(capsys, "critical-path", trace)
     assert entries(kept) == []
 

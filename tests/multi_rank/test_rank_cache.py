@@ -16,8 +16,8 @@ from hta_graph.multi_rank.rank_request import RankRequest, read_rank_graph
 from hta_graph.multi_rank.read_engine import RankReading
 from hta_graph.multi_rank.worker_readers import ProcessReader
 from hta_graph.trace.rank_files import RankFile
+from tests.support.cache_entries import Damage, flipped, keep_no_outputs, swapped, truncated
 from tests.support.command_line import PROGRAM, one_error, run_command
-from tests.support.damaged_entries import Damage, flipped, swapped, truncated
 from tests.support.deep_tests import cases, deep
 from tests.support.large_jobs import Said, generated_job
 
@@ -29,6 +29,11 @@ ALWAYS = ("--summaries", "always")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a job of a few ranks."""
     return generated_job(tmp_path_factory.mktemp("jobs") / "job", ranks=RANKS, ranks_per_host=2)
+
+
+@pytest.fixture(autouse=True)
+def ranks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_no_outputs(monkeypatch)
 
 
 def asked(capsys: pytest.CaptureFixture[str], job: Path, folder: object, command: str = "stragglers") -> Said:
@@ -241,5 +246,5 @@ def test_runs_at_once_share_a_folder(capsys: pytest.CaptureFixture[str], job: Pa
         for process in running:
             out, err = process.communicate(timeout=60)
             assert (process.returncode, out, err) == expected, round_
-    assert len(entries(tmp_path)) == RANKS
+    assert len(entries(tmp_path)) == RANKS + 1  # and what they print
     assert all(path.suffix == ".hta-graph" for path in entries(tmp_path))

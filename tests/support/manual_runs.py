@@ -152,7 +152,7 @@ def run_in_shell(line: str, folder: Path) -> tuple[int, str, str]:
     paths = os.pathsep.join([str(programs), os.environ["PATH"]])
     done = subprocess.run(
         ["sh", "-c", line], cwd=folder, env={**os.environ, "PATH": paths, "PYTHONPATH": str(ROOT)},
-        capture_output=True, encoding="utf-8", timeout=120, check=False,
+        capture_output=True, encoding="utf-8", timeout=600, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ from analyses.cli.options import (
     add_window_and_loading,
     heading,
 )
-from analyses.cli.outputs import write_json
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
@@ -32,7 +31,7 @@ from hta_graph.progress import begin_stage
 
 if TYPE_CHECKING:
     from analyses.display.text_layout import Line
-    from hta_graph.graph.dependency_graph import DependencyGraph
+    from analyses.questions.critical_path import RankSteps
     from hta_graph.paths.critical_path import CriticalPath
     from hta_graph.paths.step_table import StepRow
 
@@ -63,11 +62,11 @@ def _run_critical_path(options: argparse.Namespace) -> None:
         return
     if (options.near is not None or options.overlay) and RankInputs.of(options).many_ranks:
         raise UsageError("--near and --overlay need all events of all ranks; use --rank N or --summaries never")
-    graphs, path = _ranks_and_path(options)
+    path = cache(lambda: path_of_window(options))
     if options.json:
-        write_kept_json("critical-path", options, graphs, lambda: _document_of(path(), options))
+        write_kept_json("critical-path", options, lambda: _document_of(path(), options))
     if not (options.json or options.overlay or options.dot):
-        print_kept_lines("critical-path", options, graphs, lambda: _lines_of(path(), options))
+        print_kept_lines("critical-path", options, lambda: _lines_of(path(), options))
         return
     lines = [] if options.json else _lines_of(path(), options)
     if options.overlay:
@@ -97,38 +96,46 @@ def _lines_of(path: CriticalPath, options: argparse.Namespace) -> list[Line]:
 
 def path_of_window(options: argparse.Namespace) -> CriticalPath:
     """Return the critical path of a command line's window."""
-    return _ranks_and_path(options)[1]()
-
-
-def _ranks_and_path(options: argparse.Namespace) -> tuple[list[DependencyGraph], Callable[[], CriticalPath]]:
-    """Read the graphs of ranks; return those that are held in full, and what finds the path of the window."""
     window_args = WindowArgs.of(options)
     window, asked = window_args.window(), RankInputs.of(options)
-    graphs, job = asked.ranks_and_job(window_args.summary_with_causes if hasattr(options, "summaries") else None)
+    graph = asked.job_or_graph(window_args.summary_with_causes if hasattr(options, "summaries") else None)
+    from hta_graph.paths.critical_path import critical_path
 
-    def find() -> CriticalPath:
-        from hta_graph.paths.critical_path import critical_path
-
-        graph = job()
-        begin_stage("finding the critical path")
-        return critical_path(graph, window, data_load=options.data_load)
-
-    return graphs, cache(find)
+    begin_stage("finding the critical path")
+    return critical_path(graph, window, data_load=options.data_load)
 
 
 def _path_per_step(options: argparse.Namespace) -> None:
     """Print or write as JSON what bounds each step of each rank."""
-    from analyses.questions.critical_path import STEPS_LISTED, RankSteps, per_step_document, per_step_lines
-    from hta_graph.graph.job_graph import JobGraph
-    from hta_graph.paths.critical_path import has_partial_rows
-    from hta_graph.paths.step_table import notable_steps, step_rows
-
     if not WindowArgs.of(options).names_nothing:
         raise UsageError("--per-step covers all steps; omit the other window options")
     if options.overlay or options.dot or options.near is not None:
         raise UsageError("--overlay, --dot and --near need one path; use --step N instead of --per-step")
-    inputs = RankInputs.of(options)
-    graph = inputs.job_or_graph(WindowArgs().summary_with_causes)
+    if options.json:
+        write_kept_json("critical-path", options, lambda: _steps_document(_steps_of_ranks(options)))
+    else:
+        print_kept_lines("critical-path", options, lambda: _steps_lines(_steps_of_ranks(options)))
+
+
+def _steps_document(ranks: Sequence[RankSteps]) -> dict[str, Any]:
+    from analyses.questions.critical_path import per_step_document
+
+    return per_step_document(ranks)
+
+
+def _steps_lines(ranks: Sequence[RankSteps]) -> list[Line]:
+    from analyses.questions.critical_path import per_step_lines
+
+    return per_step_lines(ranks)
+
+
+def _steps_of_ranks(options: argparse.Namespace) -> list[RankSteps]:
+    from analyses.questions.critical_path import STEPS_LISTED, RankSteps
+    from hta_graph.graph.job_graph import JobGraph
+    from hta_graph.paths.critical_path import has_partial_rows
+    from hta_graph.paths.step_table import notable_steps, step_rows
+
+    graph = RankInputs.of(options).job_or_graph(WindowArgs().summary_with_causes)
     # Each rank alone, then the job; for many ranks only the job.
     asked = [graph]
     if isinstance(graph, JobGraph) and not has_partial_rows(graph):
@@ -142,10 +149,7 @@ def _path_per_step(options: argparse.Namespace) -> None:
     ]
     if not any(rank.rows for rank in ranks):
         raise QueryError(f"{ranks[0].path}: no profiler steps; call prof.step() in the training loop, or name a window")
-    if options.json:
-        write_json(options.json, per_step_document(ranks), options.left_out)
-    else:
-        print_lines(per_step_lines(ranks), wide=options.wide)
+    return ranks
 
 
 def _steps_of_default_window(path: CriticalPath, options: argparse.Namespace, *, every: bool) -> list[StepRow]:

@@ -73,14 +73,9 @@ def _add_test_step(parser: argparse.ArgumentParser) -> None:
 
 def _run_diff(options: argparse.Namespace) -> None:
     """Print what changed between two runs, or write it as JSON, CSV or a figure."""
-    sides = _inputs_of_sides(options)
-    windows, form = _windows_of_sides(options)
-    runs = _read_runs(sides, windows, form, options)
-    graphs = [graph for run in runs if (graph := _one_rank(run)) is not None]
-    compared = cache(lambda: _compared(sides, runs, windows, options.data_load or (), form))
+    compared = cache(lambda: _compared(options))
     try:
-        # Of a job more is compared than what its ranks' graphs hold.
-        write_kept_answer("diff", options, graphs if len(graphs) == len(runs) else [], lambda: compared()[0])
+        write_kept_answer("diff", options, lambda: compared()[0])
     except BrokenPipeError:  # `… | head` has read enough, which must not hide a regression
         if options.fail_above is None:
             raise
@@ -88,26 +83,16 @@ def _run_diff(options: argparse.Namespace) -> None:
         _fail_above(options, *compared()[1:])
 
 
-def _one_rank(run: Run) -> DependencyGraph | None:
-    from hta_graph.graph.dependency_graph import DependencyGraph  # needs no pandas, as what is kept of a job does
-
-    return run if isinstance(run, DependencyGraph) else None
-
-
-def _compared(
-    sides: Sequence[RankInputs],
-    runs: Sequence[Run],
-    windows: tuple[WindowQuery, WindowQuery] | None,
-    data_load: Sequence[str],
-    form: WindowForm,
-) -> tuple[AnswerOfScopes, Comparison[Lengths], Comparison[Side]]:
+def _compared(options: argparse.Namespace) -> tuple[AnswerOfScopes, Comparison[Lengths], Comparison[Side]]:
     """Return the answer with its scopes, what a regression is judged by, and the comparison of two ranks."""
     from analyses.diff import job_diff, run_diff
     from analyses.diff.job_side import JobSide
 
+    sides, (windows, form) = _inputs_of_sides(options), _windows_of_sides(options)
+    runs = _read_runs(sides, windows, form, options)
     control, test = _lowest_common_rank(sides, runs)
     begin_stage("comparing runs")
-    ranks = run_diff.between_runs(control, test, windows, data_load, form)
+    ranks = run_diff.between_runs(control, test, windows, options.data_load or (), form)
     judged: Comparison[Lengths] = ranks
     if isinstance(runs[0], JobSide) and isinstance(runs[1], JobSide):
         judged = jobs = job_diff.between_jobs(runs[0], runs[1], ranks)

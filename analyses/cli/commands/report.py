@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from analyses.cli.command import Command
-from analyses.cli.kept_output import kept_pieces
+from analyses.cli.kept_output import kept_pieces, write_kept_json
 from analyses.cli.options import (
     OUTPUT,
     add_flight,
@@ -21,7 +21,7 @@ from analyses.cli.options import (
     add_window_and_loading,
     heading,
 )
-from analyses.cli.outputs import check_page_name, print_open_in_browser, write_json
+from analyses.cli.outputs import check_page_name, print_open_in_browser
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from hta_graph.graph.job_graph import JobGraph
     from hta_graph.paths.critical_path import CriticalPath
     from hta_graph.paths.windows import WindowQuery
+
+    VerdictAndPage = tuple[Callable[[], dict[str, Any]], Callable[[], bytes]]
+    """What makes the document about a verdict, and the page."""
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
@@ -54,83 +57,76 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 
 def _run_report(options: argparse.Namespace) -> None:
     """Write a page with all answers about a run."""
-    from hta_graph.graph.job_graph import JobGraph
-
     if not options.output and not options.json:
         raise UsageError("no output; name a page with -o FILE.html, or --json FILE for the verdict")
     if options.output:
         check_page_name(options.output)
     if options.overlay and not options.output:
         raise UsageError("--overlay needs a page that links it; add -o FILE.html")
+    found = cache(lambda: _verdict_and_page(options))
+
+    def verdict() -> dict[str, Any]:
+        return found()[0]()
+
+    def pages() -> list[bytes]:
+        return [found()[1]()]
+
+    if options.json:
+        write_kept_json("report", options, verdict)
+    if options.output:
+        from hta_graph.storage.atomic_write import write_file
+
+        kept = kept_pieces("report", options, pages, lambda page: page.startswith(b"<!DOCTYPE html>"))
+        write_file(options.output, kept)
+        print_open_in_browser(options.output)
+
+
+def _verdict_and_page(options: argparse.Namespace) -> VerdictAndPage:
+    """Read the ranks and find their paths."""
+    from hta_graph.graph.job_graph import JobGraph
+
     window_args = WindowArgs.of(options)
     window_args.window()  # an invalid window is refused before anything is read
     asked = RankInputs.of(options)
     few = asked.job_of_summaries(window_args.summary_with_causes)
     if isinstance(few, JobGraph):
-        _report_of_summaries(few, window_args, options)
-    else:
-        graphs = asked.all_ranks(communications=True) if few is None else {few.rank or 0: few}
-        kept = [asked.with_kept_answers(graph) for graph in graphs.values()]
-        _report_of_graphs(graphs, kept, window_args, options)
+        return _of_summaries(few, window_args, options)
+    return _of_graphs(
+        asked.all_ranks(communications=True) if few is None else {few.rank or 0: few}, window_args, options
+    )
 
 
-def _report_of_graphs(
-    graphs: Mapping[int, DependencyGraph],
-    kept: Sequence[DependencyGraph],
-    window_args: WindowArgs,
-    options: argparse.Namespace,
-) -> None:
-    """Write the page of ranks that are held in full; ``kept`` are their graphs, whose page may be known."""
-    window, patterns = window_args.window(job=list(graphs.values())), options.data_load or ()
-    paths_and_job = cache(lambda: _paths_of_graphs(graphs, window, patterns))
-    if options.json:
-        from analyses.advice.verdict import verdict_document
-
-        write_json(options.json, verdict_document(*paths_and_job()), options.left_out)
-    if options.output:
-        pages = kept_pieces(
-            "report", options, kept, lambda: [_page_of_graphs(graphs, window, *paths_and_job(), options)],
-            lambda page: page.startswith(b"<!DOCTYPE html>"),
-            # Why there is no job was said when it was looked for.
-            is_whole=lambda: len(graphs) < 2 or paths_and_job()[1] is not None,
-        )  # fmt: skip
-        _write_page(pages, options)
-
-
-def _paths_of_graphs(
-    graphs: Mapping[int, DependencyGraph], window: WindowQuery, patterns: Sequence[str]
-) -> tuple[dict[int, CriticalPath], CriticalPath | None]:
+def _of_graphs(
+    graphs: Mapping[int, DependencyGraph], window_args: WindowArgs, options: argparse.Namespace
+) -> VerdictAndPage:
+    """Find the paths of ranks that are held in full."""
+    from analyses.advice.verdict import verdict_document
     from hta_graph.paths.critical_path import critical_path
 
+    window, patterns = window_args.window(job=list(graphs.values())), options.data_load or ()
     begin_stage("finding the critical path")
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
-    return paths, _path_of_job(graphs, window, patterns)
+    job = _path_of_job(graphs, window, patterns)
+
+    def page() -> bytes:
+        from analyses.questions.stragglers import answer as stragglers
+        from analyses.report.report import report_page, steps_of_report
+        from analyses.report.summary import detailed_rank
+        from analyses.scope import in_window
+
+        begin_stage("writing the report")
+        scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
+        detailed = detailed_rank(paths, job)
+        steps = steps_of_report(job or paths[detailed], options.data_load)
+        link = _write_overlay(paths[detailed], options)
+        causes = stragglers(scopes).tables["causes"] if job else None
+        return report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes, data_load=patterns)
+
+    return lambda: verdict_document(paths, job), page
 
 
-def _page_of_graphs(
-    graphs: Mapping[int, DependencyGraph],
-    window: WindowQuery,
-    paths: Mapping[int, CriticalPath],
-    job: CriticalPath | None,
-    options: argparse.Namespace,
-) -> bytes:
-    from analyses.questions.stragglers import answer as stragglers
-    from analyses.report.report import report_page, steps_of_report
-    from analyses.report.summary import detailed_rank
-    from analyses.scope import in_window
-
-    begin_stage("writing the report")
-    patterns = options.data_load
-    scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
-    detailed = detailed_rank(paths, job)
-    steps = steps_of_report(job or paths[detailed], patterns)
-    link = _write_overlay(paths[detailed], options)
-    causes = stragglers(scopes).tables["causes"] if job else None
-    return report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes, data_load=patterns or ())
-
-
-def _report_of_summaries(job: JobGraph, window_args: WindowArgs, options: argparse.Namespace) -> None:
-    """Write the page of rank summaries, with two ranks in full."""
+def _of_summaries(job: JobGraph, window_args: WindowArgs, options: argparse.Namespace) -> VerdictAndPage:
+    """Find the path of rank summaries, and those of two ranks in full."""
     from analyses.advice.verdict import verdict_document
     from analyses.report.large_job_report import large_job, large_job_page
     from analyses.report.report import steps_of_report
@@ -143,17 +139,15 @@ def _report_of_summaries(job: JobGraph, window_args: WindowArgs, options: argpar
     many = large_job(job, window, patterns)
     graphs = full_rank_graphs(job, many.shown_as)
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
-    if options.json:
-        write_json(options.json, verdict_document(paths, many.path, many.shown_as), options.left_out)
-    if not options.output:
-        return
-    begin_stage("writing the report")
-    scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
-    first = paths[next(iter(many.shown_as))]
-    steps = steps_of_report(many.path, patterns)
-    link = _write_overlay(first, options)
-    page = large_job_page(many, scopes, paths, steps=steps, overlay=link, data_load=patterns or ())
-    _write_page(page, options)
+
+    def page() -> bytes:
+        begin_stage("writing the report")
+        scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
+        steps = steps_of_report(many.path, patterns)
+        link = _write_overlay(paths[next(iter(many.shown_as))], options)
+        return large_job_page(many, scopes, paths, steps=steps, overlay=link, data_load=patterns or ())
+
+    return lambda: verdict_document(paths, many.path, many.shown_as), page
 
 
 def _write_overlay(path: CriticalPath, options: argparse.Namespace) -> str:
@@ -165,13 +159,6 @@ def _write_overlay(path: CriticalPath, options: argparse.Namespace) -> str:
     write_overlay(path, options.overlay)
     # The page and the trace move together, so the link is relative to the page.
     return _relative_link(options.overlay, options.output)
-
-
-def _write_page(page: bytes | Iterable[bytes], options: argparse.Namespace) -> None:
-    from hta_graph.storage.atomic_write import write_file
-
-    write_file(options.output, page)
-    print_open_in_browser(options.output)
 
 
 def _relative_link(overlay: str, page: str) -> str:

@@ -59,6 +59,13 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
 
 def _run_what_if(options: argparse.Namespace) -> None:
     """Print or write the predicted length after changes, or without changes the largest savings."""
+    if options.json:
+        write_kept_json("what-if", options, lambda: _document_of(_predicted(options)))
+    else:
+        print_kept_lines("what-if", options, lambda: _lines_of(_predicted(options)))
+
+
+def _predicted(options: argparse.Namespace) -> WhatIf:
     window_args = WindowArgs.of(options)
     window = window_args.window()
     # Invalid changes are refused before anything is read.
@@ -70,19 +77,11 @@ def _run_what_if(options: argparse.Namespace) -> None:
     ranks = RankInputs.of(options)
     if (options.near is not None or options.curve is not None) and ranks.many_ranks:
         raise UsageError("--near and --curve need all events of all ranks; use --rank N or --summaries never")
-    graphs, job = ranks.ranks_and_job(window_args.summary_with_causes)
+    graph = ranks.job_or_graph(window_args.summary_with_causes)
+    from analyses.questions.what_if import what_if
 
-    def predict() -> WhatIf:
-        from analyses.questions.what_if import what_if
-
-        graph = job()
-        begin_stage("replaying changes")
-        return what_if(graph, window, asked, curve=options.curve, near=options.near)
-
-    if options.json:
-        write_kept_json("what-if", options, graphs, lambda: _document_of(predict()))
-    else:
-        print_kept_lines("what-if", options, graphs, lambda: _lines_of(predict()))
+    begin_stage("replaying changes")
+    return what_if(graph, window, asked, curve=options.curve, near=options.near)
 
 
 def _document_of(found: WhatIf) -> dict[str, Any]:

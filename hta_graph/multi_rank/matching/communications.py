@@ -148,8 +148,6 @@ class RankCommunications:
     group: list[str | None]
     arguments: dict[str, list[Any]]
     recording: Recording = Recording()
-    is_of_one_file = True
-    """Answers about the rank's file may be kept: nothing else is in here."""
 
     def __len__(self) -> int:
         return len(self.row)

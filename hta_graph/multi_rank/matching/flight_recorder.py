@@ -21,18 +21,14 @@ from hta_graph.multi_rank.matching.communications import count_elements
 from hta_graph.multi_rank.matching.plain_pickle import NotPlainError, read_plain_pickle
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location, expand_file_lists
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.decompress import read_any_format, read_bytes, text_head
 from hta_graph.trace.memory_limit import out_of_memory_error
-from hta_graph.trace.profiler_names import RANK_IN_FILE_NAME
-from hta_graph.trace.rank_files import FLIGHT_FOLDER
+from hta_graph.trace.rank_files import RANK_IN_FILE_NAME, possible_dumps
 
 PEAK_PER_BYTE = 24
 """What a dump's entries may take in memory for each byte of its text: an empty one is two bytes."""
 HEAD_BYTES = 1 << 16
 DUMP_MARKER = b'"collective_seq_id"'
-DUMP_NAME = lazy_pattern(r".*\.json[^/]*|(?:nccl|comm_lib|fr)_trace_(?:rank_)?\d+(?:\.\w{1,8})?")
-"""Names of dumps: JSON, and those that PyTorch itself writes (``TORCH_FR_DUMP_TEMP_FILE``), which are pickles."""
 PICKLE_MAGIC = b"\x80"
 PEAK_PER_PICKLED_BYTE = 128
 """What a pickle's entries may take for each of its bytes: an empty dictionary is one and takes 73, an entry that is
@@ -74,18 +70,10 @@ def find_flight_dumps(inputs: Iterable[str | Location]) -> list[Location]:
     """List the dumps next to traces: in a folder ``flight`` there, or among the files of a folder that is given."""
     found: list[Location] = []
     for given in expand_file_lists(inputs):
-        folder = given if given.is_dir() else given.parent
-        beside = _files_in(folder / FLIGHT_FOLDER)
-        found += beside or [path for path in _files_in(given) if _is_dump(path)]
+        beside, inside = possible_dumps(given)
+        found += beside or [path for path in inside if _is_dump(path)]
     # A folder may be named in several ways.
     return list({path.resolve(): path for path in found}.values())
-
-
-def _files_in(folder: Location) -> list[Location]:
-    # A pipe among them would keep the reader waiting.
-    if not folder.is_dir():
-        return []
-    return sorted(path for path in folder.iterdir() if DUMP_NAME.fullmatch(path.name) and path.is_file())
 
 
 def _is_dump(path: Location) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import shutil
@@ -51,7 +52,9 @@ def standing_there(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def record_elsewhere(name: str, folder: Path) -> None:
-    """Write what two commands read and what PyTorch's observer and ASTRA-sim record: it is not bundled."""
+    """Write what some commands read and what PyTorch's observer and ASTRA-sim record: it is not bundled."""
+    if name == "mcp":
+        (folder / "traces").mkdir()
     if name == "chakra link":
         shutil.copy(folder / "trace.json.gz", folder / "device.json")
         host_of(hg.build_graph(hg.read_trace(folder / "device.json"))).write(folder / "host.json")
@@ -71,8 +74,11 @@ def test_every_command_has_its_help_and_a_group() -> None:
 
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", [deep(name) if name in OF_SECONDS else name for name in BY_NAME])
-def test_every_example_of_a_command_runs(name: str, standing_there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_example_of_a_command_runs(
+    name: str, standing_there: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     record_elsewhere(name, standing_there)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))  # nobody asks the server
     for example in BY_NAME[name].examples:
         line, into, target = example.partition(" > ")
         status, out, err = run_command(capsys, *shlex.split(line))
