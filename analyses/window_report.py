@@ -257,11 +257,11 @@ def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRo
     ]
 
 
-def listed_steps(window: Window, graph: DependencyGraph, data_load: Sequence[str] = ()) -> list[StepRow]:
-    """Return the steps that are printed with a default window; none with a window that was named."""
-    if not window.is_default:
+def listed_steps(path: CriticalPath) -> list[StepRow]:
+    """Return the steps that are printed with the path of a default window; none with a window that was named."""
+    if not path.window.is_default:
         return []
-    return step_rows(graph, data_load, notable_steps(graph, window.step, STEPS_LISTED))
+    return step_rows(path.graph, path.data_load, notable_steps(path.graph, path.window.step, STEPS_LISTED), path)
 
 
 def _steps_table(steps: Sequence[StepRow], graph: DependencyGraph, chosen: int | None, count: int) -> list[Line]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, FrozenInstanceError, fields
+from functools import partial
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ else:
 
         def finish(cls: type) -> type:
             own = set(vars(cls))
+            cls.__doc__ = cls.__doc__ or cls.__name__  # else a signature is made for it, which takes 2 ms
             made = with_fields(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
             methods = [_FirstInit(made), *_frozen_methods(made)]
             methods += [*(_comparing_methods(made) if eq else ()), *([_repr] if repr else [])]
@@ -45,19 +47,38 @@ else:
         return finish
 
 
+FEW_OBJECTS = 20
+"""Of most classes no more objects are made: setting their fields one by one takes less time than compiling a method."""
+
+
 class _FirstInit:
-    """An ``__init__`` that the compiled one replaces when it is first asked for, to be called or to be shown."""
+    """An ``__init__`` that the compiled one replaces when more than a few objects are made, or when it is shown."""
 
     __name__ = "__init__"
 
     def __init__(self, cls: type[Any]) -> None:
         self._cls = cls
+        self._left = FEW_OBJECTS
+        plain = all(item.init and not item.kw_only for item in fields(cls)) and not hasattr(cls, "__post_init__")
+        self._names = [item.name for item in fields(cls)] if plain else []
 
     def __get__(self, instance: object, owner: type[Any]) -> Callable[..., None]:
+        self._left -= 1
+        if instance is not None and self._left >= 0 and self._names:
+            return partial(self._set_all, instance)
         made = _compiled_init(self._cls)
         self._cls.__init__ = made
         bound: Callable[..., None] = made.__get__(instance, owner)
         return bound
+
+    def _set_all(self, instance: object, *given: Any, **named: Any) -> None:
+        values = {**dict(zip(self._names, given, strict=False)), **named}
+        if len(given) + len(named) == len(self._names) and values.keys() == set(self._names):
+            for name in self._names:
+                object.__setattr__(instance, name, values[name])
+        else:  # something is left out, or wrong
+            self._names = []
+            self._cls.__init__(instance, *given, **named)
 
 
 def _compiled_init(cls: type[Any]) -> Callable[..., None]:

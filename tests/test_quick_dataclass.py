@@ -104,6 +104,36 @@ def test_it_behaves_as_the_standard_library(place: int, options: dict[str, bool]
             assert found == expected
 
 
+WAYS: list[Callable[[type[Any]], Any]] = [
+    lambda kind: vars(kind(1, 2)),
+    lambda kind: vars(kind(1, y=2)),
+    lambda kind: vars(kind(y=2, x=1)),
+    lambda kind: vars(kind(1)),
+    lambda kind: kind(),
+    lambda kind: kind(1, 2, 3),
+    lambda kind: kind(1, 2, x=3),
+    lambda kind: kind(1, x=3),
+    lambda kind: kind(1, z=2),
+]
+
+
+@pytest.mark.parametrize("made", WAYS)
+def test_first_objects_are_made_as_all_are(made: Callable[[type[Any]], Any]) -> None:
+    def pair(decorator: Callable[..., Any]) -> type[Any]:
+        @decorator(frozen=True)
+        class Pair:
+            """With nothing but fields."""
+
+            x: int
+            y: int = 2
+
+        return Pair
+
+    kind, quick = pair(dataclasses.dataclass), pair(quick_dataclass.dataclass)
+    count = quick_dataclass.FEW_OBJECTS + 2
+    assert [outcome(lambda: made(quick)) for _ in range(count)] == [outcome(lambda: made(kind))] * count
+
+
 @quick_dataclass.dataclass(frozen=True)
 class Kept:
     """At the top of a module, so that it can be pickled."""

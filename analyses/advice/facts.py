@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.host_pauses import PAUSE_NS, rows_by_pauses, time_in_pauses
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.windows import Window
+from hta_graph.quick_dataclass import dataclass
 
 NOTABLE_SHARE = 0.05
 """Advice about less than this share of a window is not given: steps of one program differ by as much."""
@@ -44,13 +45,13 @@ HOST_CLASSES = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING)
 """The classes of time in which the path is on a CPU thread, in recorded work or in none."""
 
 
-@dataclass(eq=False)
 class PathFacts:
     """A path and facts about it, each computed once on first use."""
 
-    path: CriticalPath
-    answers: dict[Callable[[Any], Any], Any] = field(default_factory=dict)
-    """Results that several rules share."""
+    def __init__(self, path: CriticalPath) -> None:
+        self.path = path
+        self.answers: dict[Callable[[Any], Any], Any] = {}
+        """Results that several rules share."""
 
     @staticmethod
     def of(path: CriticalPath) -> PathFacts:

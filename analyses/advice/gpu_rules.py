@@ -221,7 +221,7 @@ def work_limits(facts: PathFacts) -> AttainableWork | None:
     graph = facts.graph
     if not _reads_shapes(facts):
         return None
-    gpus = [gpu for gpu in np.unique(graph.lanes.device[facts.work.lane]).tolist() if gpu >= 0]
+    gpus = [gpu for gpu in distinct(graph.lanes.device[facts.work.lane]).tolist() if gpu >= 0]
     device = find_device(gpu_name(graph, gpus))
     if device is None:
         return None

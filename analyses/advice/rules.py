@@ -41,6 +41,7 @@ from analyses.advice.recording_rules import (
 )
 from analyses.advice.runtime_rules import code_loading, compilation, garbage_collection
 from analyses.advice.verdict_rules import bound_by, clock_fault, largest_item, unexplained
+from hta_graph.trace.kept_inputs import forget_inputs
 
 VERDICT_RULES = (
     AdviceRule("held_up_by_rank", held_up_by_rank),
@@ -102,6 +103,7 @@ def advice_of(facts: PathFacts) -> list[PathFinding]:
     What rows show to save no notable share of an iteration is left out.
     """
     found = _findings_of(ADVICE_RULES, facts)
+    forget_inputs()  # replay, which comes next, takes more memory
     return sorted(found, key=lambda finding: -(finding.saves_at_most_ns or 0))
 
 

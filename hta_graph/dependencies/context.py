@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, freeze, take_or
+from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, freeze, is_among, take_or
 from hta_graph.dependencies.clock_bounds import BoundFinder
 from hta_graph.dependencies.clock_estimate import estimate_clocks
 from hta_graph.dependencies.stream_queues import StreamQueues, enqueue_streams
@@ -411,4 +411,4 @@ def slow_calls(
         usual = np.minimum(usual, longest_usual_ns)
     slow = (length >= SLOW_FACTOR * usual[name]) & (length >= SHORTEST_SLOW_NS)
     held = blocking_copies(context)[1]
-    return calls[slow & ~np.isin(calls, held)]
+    return calls[slow & ~is_among(calls, held)]

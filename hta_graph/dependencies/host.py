@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.arrays import distinct, find_sorted, first_of_runs, last_of_runs, pair_key
+from hta_graph.arrays import distinct, find_sorted, first_of_runs, is_among, last_of_runs, pair_key
 from hta_graph.dependencies.context import RuleContext, slow_calls
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, event_of, start_point
@@ -168,7 +168,7 @@ def _ops_starting_at(context: RuleContext, lane: Ids, time: Ints) -> Ids:
     """Find the operator that starts at an instant on a thread: one with a sequence number first, then the outermost."""
     events = context.trace.events
     ops = np.flatnonzero(events.kind == EventKind.CPU_OP)
-    ops = ops[np.isin(events.start[ops], time)]
+    ops = ops[is_among(events.start[ops], time)]
     # Several may start in one nanosecond: the arrow belongs to the one that autograd numbered.
     ranked = ops[np.argsort(events.sequence[ops] < 0, kind="stable")]
     known: dict[tuple[int, int], int] = {}

@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, medians_by, unique_rows
+from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, is_among, medians_by, unique_rows
 from hta_graph.dependencies.clock_bounds import call_before
 from hta_graph.dependencies.context import (
     QUICK,
@@ -319,7 +319,7 @@ def unknown_waits(context: RuleContext) -> SyncScopes:
     known = np.logical_or(
         *(context.trace.names_starting_with(one, EventKind.RUNTIME) for one in (KNOWN_RUNTIME_CALL, BLOCKING_CALL))
     )
-    calls: Ids = long[~known[events.name[long]] & ~np.isin(long, context.launches[0])].astype(np.int32)
+    calls: Ids = long[~known[events.name[long]] & ~is_among(long, context.launches[0])].astype(np.int32)
     if not len(calls) or not len(streams):
         return nothing
     place = context.start_position(calls)
@@ -487,7 +487,7 @@ def host_poll(context: RuleContext) -> EdgeTable:
     events, times = context.trace.events, context.timeline.times
     kernels, calls = _lone_kernels(context)
     silences = _host_silences(context)
-    silences = silences.take(np.isin(silences.call, calls))
+    silences = silences.take(is_among(silences.call, calls))
     launch = np.searchsorted(calls, silences.call)
     kernel = kernels[launch]
     began, goes_on, end = times[silences.before], times[silences.after], events.end[kernel]

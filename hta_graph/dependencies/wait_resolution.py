@@ -23,7 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, last_of_runs, take_or
+from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, is_among, last_of_runs, take_or
 from hta_graph.dependencies.context import RuleContext, SyncKind, SyncRows
 from hta_graph.dependencies.stream_queues import ResolvedWaits, StreamWaits
 from hta_graph.graph.memo import memoized
@@ -107,7 +107,7 @@ def _records_of_other_threads(context: RuleContext, calls: Ids) -> Ids:
     records = context.calls_named(EVENT_RECORD_CALL)
     waits = context.calls_named(STREAM_WAIT_CALL)
     following = context.last_call_on_thread(EVENT_RECORD_CALL, waits)
-    free = records[~np.isin(records, following)]
+    free = records[~is_among(records, following)]
     free = free[np.argsort(context.start_position(free), kind="stable")]
     if not len(free):
         return np.full(len(calls), -1, np.int32)
@@ -474,5 +474,5 @@ def _calls_without_rows(context: RuleContext, with_row: Ids) -> tuple[Ids, Ids]:
 
 def _unresolved(context: RuleContext, calls: Ids, waits: ResolvedWaits) -> Ids:
     """Return the calls for which no wait was found, in order."""
-    unknown = calls[~np.isin(calls, waits.call)]
+    unknown = calls[~is_among(calls, waits.call)]
     return unknown[np.argsort(context.start_position(unknown), kind="stable")]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from hta_graph.arrays import Columns, freeze
+from hta_graph.blake2 import blake2b
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import event_of, is_end, start_point
 from hta_graph.model import Bools, Ids, Ints

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, first_of_runs, freeze, last_at_most, pair_key, stable_order, take_or
+from hta_graph.arrays import Columns, freeze, last_at_most, last_of_runs, pair_key, stable_order, take_or
 from hta_graph.graph.points import event_of, is_end, ordered_points, point_times
 from hta_graph.model import CPU_KINDS, Bools, EventKind, Ids, Ints, kind_mask
 from hta_graph.quick_dataclass import dataclass
@@ -99,14 +99,17 @@ def innermost_of(nestings: Sequence[Nesting]) -> Innermost:
         )
     )
     order = np.lexsort((time, lane))
-    changes = order[first_of_runs(lane[order], time[order])]
-    lanes: Ids = lane[changes].astype(np.int32)
-    time = time[changes]
-    found = np.full(len(changes), -1, np.int32)
-    for nesting in nestings:
+    is_last = last_of_runs(lane[order], time[order])
+    lanes: Ids = lane[order[is_last]].astype(np.int32)
+    nesting_of = np.repeat(np.arange(len(nestings), dtype=np.int8), [len(one.owner) for one in nestings])[order]
+    found = np.full(len(lanes), -1, np.int32)
+    for number, nesting in enumerate(nestings):
+        # Each nesting's points stand in its own order: so many of them came until then.
+        at = np.cumsum(nesting_of == number)[is_last] - 1
         # A later nesting speaks only where all earlier ones are silent.
-        found = np.where(found < 0, nesting.open_at(lanes, time), found)
-    return Innermost(lanes, time, found)
+        speaks = (found < 0) & (at >= nesting.first[lanes])
+        found[speaks] = nesting.owner[at[speaks]]
+    return Innermost(lanes, time[order[is_last]], found)
 
 
 def nearest_around(parent: Ids, rows: Ids, wanted: Bools) -> Ids:

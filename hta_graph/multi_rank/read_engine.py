@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
+from hta_graph.arrays import Columns, column_types
 from hta_graph.errors import HtaGraphError, TooLargeError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.memory import available_memory
@@ -19,11 +19,16 @@ from hta_graph.trace.header import text_size
 from hta_graph.trace.memory_limit import PEAK_OF_A_PROCESS, PEAK_PER_TEXT
 from hta_graph.trace.rank_files import RankFile
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 SIGNAL_POLL_S = 0.1
 
 
 def wait_for_any(futures: Collection[Future[Any]]) -> set[Future[Any]]:
     """Wait until at least one future is done, and return those that are."""
+    from concurrent.futures import FIRST_COMPLETED, wait  # late: one file needs none, and they load much
+
     # A signal that arrives just before a wait without end begins is heard only when that ends.
     while True:
         done = wait(futures, SIGNAL_POLL_S, FIRST_COMPLETED).done
@@ -59,8 +64,13 @@ def graph_bytes(graph: DependencyGraph) -> int:
     """Return how many bytes a graph's columns take."""
     trace = graph.trace
     tables: list[Any] = [getattr(trace, f.name) for f in fields(trace)] + [graph.edge_table, graph.wait_calls]
-    columns = [value for table in tables for value in getattr(table, "__dict__", {}).values()]
+    columns = [getattr(table, name) for table in tables for name in _column_names(table)]
     return sum(column.nbytes for column in columns if isinstance(column, np.ndarray))
+
+
+def _column_names(table: Any) -> Iterable[str]:
+    # What was taken of a table gets its columns when they are asked for.
+    return column_types(type(table)) if isinstance(table, Columns) else getattr(table, "__dict__", {})
 
 
 GraphOrError = DependencyGraph | HtaGraphError

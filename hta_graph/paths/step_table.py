@@ -44,17 +44,24 @@ class StepRow:
 
 
 def step_rows(
-    graph: DependencyGraph, data_load: Sequence[str] = (), numbers: Collection[int] | None = None
+    graph: DependencyGraph,
+    data_load: Sequence[str] = (),
+    numbers: Collection[int] | None = None,
+    known: CriticalPath | None = None,
 ) -> list[StepRow]:
     """List the steps in order of time; none if there are none. ``data_load`` is that of :func:`critical_path`.
 
-    ``numbers`` are those of the steps to list, all if none are given.
+    ``numbers`` are those of the steps to list, all if none are given; ``known`` is the path of the default window,
+    if it was found before with the same ``data_load``.
     """
     lengths = step_lengths(graph)
     if not lengths:
         return []
     listed = [one for one in lengths if numbers is None or one.number in numbers]
-    paths = critical_paths(graph, [step(one.number) for one in listed], data_load=data_load)
+    found = {known.window.step: known} if known and known.window.is_default and known.window.form == "usual" else {}
+    others = [one.number for one in listed if one.number not in found]
+    found |= zip(others, critical_paths(graph, [step(number) for number in others], data_load=data_load), strict=True)
+    paths = [found[one.number] for one in listed]
     outliers = _outlier_texts(graph, listed, data_load)
     return [_step_row(*of) for of in zip(listed, paths, outliers, strict=True)]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import repeat, zip_longest
 from typing import Any
 
@@ -34,6 +34,9 @@ NON_TENSOR_TYPES = {
     "None",
 }
 """What the profiler writes as type of an input that is not one tensor; an optional one that was not given is empty."""
+
+
+_known_width = lru_cache(maxsize=1 << 10)(element_bytes)
 
 
 class NotRecordedError(Exception):
@@ -74,7 +77,7 @@ class Tensor:
         Raises:
             NotRecordedError: its type is not known.
         """
-        if not (width := element_bytes(self.dtype)):
+        if not (width := _known_width(self.dtype)):
             raise NotRecordedError(f"the size of {self.dtype or 'an unnamed type'}")
         return width
 
@@ -293,6 +296,8 @@ def result_type(tensors: Sequence[Tensor]) -> str:
 
 def _widest_type(tensors: Sequence[Tensor]) -> str:
     """Return the type that holds those of all: the highest category, in it the widest; two kinds of 16 bits make 32."""
+    if len(kinds := {tensor.dtype for tensor in tensors}) == 1:
+        return kinds.pop()
     top = max(CATEGORY[tensor.dtype] for tensor in tensors)
     among = {tensor.dtype: tensor.width for tensor in tensors if CATEGORY[tensor.dtype] == top}
     if {"half", "bfloat16"} <= among.keys():

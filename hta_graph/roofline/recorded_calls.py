@@ -62,7 +62,7 @@ def recorded_calls(graph: DependencyGraph, operators: Ids, kernels: Ids, replays
     number = np.zeros(len(operators), np.int64)
     for of, here, rows in rows_by_graph(graph, operators):
         texts = read_arg_texts(of.trace, INPUTS, rows)
-        names = [of.name_of(row) for row in rows.tolist()]
+        names = [of.names[code] for code in of.event_table.name[rows].tolist()]
         around = _annotations_around(graph, names, rows if of is graph else replays[here])
         asked = zip(names, kernels[here].tolist(), texts, around, strict=True)
         number[here] = [known.setdefault(one, len(known)) for one in asked]

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from hta_graph.arrays import distinct
+from hta_graph.arrays import distinct, is_among
 from hta_graph.errors import PatternError
 from hta_graph.model import CPU_KINDS, GPU_KINDS, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.quick_dataclass import dataclass
@@ -437,7 +437,7 @@ def _launch_times(events: EventColumns, names: Sequence[str]) -> tuple[Ints, Int
     is_call = kind_mask(events.kind, CPU_KINDS)
     launched = events.correlation[kind_mask(events.kind, GPU_KINDS) & (events.correlation > 0)]
     launches = events.start[is_call & (events.correlation > 0) & np.isin(events.correlation, launched)]
-    codes = np.unique(events.name[events.kind == EventKind.RUNTIME]).tolist()
+    codes = distinct(events.name[events.kind == EventKind.RUNTIME]).tolist()
     of_graph = [code for code in codes if GRAPH_LAUNCH_CALL.match(names[code])]
     graphs = events.start[(events.kind == EventKind.RUNTIME) & np.isin(events.name, of_graph)]
     return np.sort(launches), np.sort(graphs)
@@ -458,15 +458,15 @@ def _steps_by_graph_launch(events: EventColumns, names: Sequence[str]) -> list[F
     launches, as it does not between the pieces of one step. Pieces between which it waits come in turn: A B A B. A step
     begins when that wait returns.
     """
-    codes = np.unique(events.name[events.kind == EventKind.RUNTIME]).tolist()
+    codes = distinct(events.name[events.kind == EventKind.RUNTIME]).tolist()
     called = [
         np.flatnonzero((events.kind == EventKind.RUNTIME) & np.isin(events.name, [c for c in codes if of(names[c])]))
         for of in (GRAPH_LAUNCH_CALL.match, BLOCKING_CALL.match)
     ]
     launches, waits = (rows[np.argsort(events.start[rows], kind="stable")] for rows in called)
     works = np.flatnonzero(kind_mask(events.kind, GPU_KINDS) & (events.correlation > 0))
-    by_graph = np.isin(events.correlation[works], events.correlation[launches])
-    launches = launches[np.isin(events.correlation[launches], events.correlation[works])]
+    by_graph = is_among(events.correlation[works], events.correlation[launches])
+    launches = launches[is_among(events.correlation[launches], events.correlation[works])]
     length = events.end - events.start
     if not len(launches) or length[works[by_graph]].sum() < LEAST_GRAPH_SHARE * length[works].sum():
         return []

@@ -22,6 +22,7 @@ from hta_graph.progress import begin_stage, inner_stage
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.decompress import open_text, read_bytes
 from hta_graph.trace.json_reader import Header, RowReader, RowShape, has_plain_header, header_of_object, is_array
+from hta_graph.trace.kept_inputs import inputs_of
 from hta_graph.trace.memory_limit import paused_gc
 from hta_graph.trace.profiler_names import PROFILER_RANGE
 from hta_graph.trace.readers import reader_of
@@ -97,10 +98,20 @@ def read_arg_texts(trace: Trace, keys: Sequence[str], events: Ids | Ints) -> lis
         TraceError: the file is gone or has changed.
     """
     chosen, _ = reread_rows(trace, _shape_of(keys, (), msgspec.Raw), events)
-    names = [f"a{at}" for at in range(len(keys))]
-    return [
-        tuple(bytes(getattr(row.args, name)) for name in names) if row.args else (b"",) * len(keys) for row in chosen
-    ]
+    nothing = (b"",) * len(keys)
+    return [tuple(map(bytes, msgspec.structs.astuple(row.args))) if row.args else nothing for row in chosen]
+
+
+def _kept_rows(trace: Trace, wanted: Ids, decode: Callable[[Any], Any]) -> dict[int, Any]:
+    """Return the rows at some places (ascending) of a file if all of them stand in the texts that were kept."""
+    kept = [(first, *np.searchsorted(wanted, (first, past)), text) for first, past, text in inputs_of(trace.path)]
+    if sum(end - begin for _, begin, end, _ in kept) < len(wanted):
+        return {}
+    found: dict[int, Any] = {}
+    for first, begin, end, text in kept:
+        here, rows = wanted[begin:end].tolist(), msgspec.json.decode(text, type=list[msgspec.Raw])
+        found.update(zip(here, map(decode, [rows[at - first] for at in here]), strict=True))
+    return found
 
 
 def reread_rows(
@@ -130,6 +141,8 @@ def _reread(trace: Trace, shape: RowShape[Any], wanted: Ids, *, has_header: bool
         # Only these are decoded: the others are passed, which takes a third of the time.
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             decode = msgspec.json.Decoder(shape.type).decode
+            if not has_header and (found := _kept_rows(trace, wanted, decode)):
+                return found, Header()
             return _take_rows(trace, RowShape(msgspec.Raw, shape.from_object), wanted, decode, has_header=has_header)
     return _take_rows(trace, shape, wanted, None, has_header=has_header)
 

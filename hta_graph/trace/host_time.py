@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import freeze
+from hta_graph.arrays import column_types, freeze
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.gpu_clock import FileTimes, GpuClock
 from hta_graph.trace.table import EventTable, Trace, canonical_order
@@ -74,7 +74,8 @@ def _keep_stream_order(trace: Trace, rows: Ints, start: Ints, end: Ints) -> None
 def _in_order(trace: Trace, start: Ints, end: Ints) -> Trace:
     """Give the events of a trace other times, and put them into canonical order."""
     events = trace.events
-    columns: dict[str, Any] = {**vars(events), "start": start, "end": end}
+    columns: dict[str, Any] = {name: getattr(events, name) for name in column_types(EventTable)}
+    columns |= {"start": start, "end": end}
     order = canonical_order(columns)
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)

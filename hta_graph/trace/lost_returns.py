@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import freeze
+from hta_graph.arrays import distinct, freeze
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.table import Trace, canonical_order
@@ -57,7 +57,7 @@ def _cross(lane: Ids, start: Ints, end: Ints) -> bool:
     """
     long = end > start
     lane, start, end = lane[long], start[long], end[long]
-    for one in np.unique(lane).tolist():
+    for one in distinct(lane).tolist():
         begins, ends = start[lane == one], end[lane == one]
         by_end = np.argsort(ends[::-1], kind="stable")
         ended_before = np.empty(len(ends), np.int64)

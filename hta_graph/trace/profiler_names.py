@@ -295,7 +295,7 @@ NAMES_AS_OF = "2026-11"
 COMMUNICATION_KERNEL = lazy_pattern(
     r"^(?!triton_(poi|per|red|tem|for|spl|unk)_)"  # torch.compile names compute kernels after the operators they fuse
     f".*({'|'.join(pattern for pattern, _ in COMMUNICATION_NAMES)})",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 """Kernels that talk to other ranks where no ``Collective name`` is recorded, by their names."""
 

@@ -22,6 +22,7 @@ from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import foreign_trace_error, writer_of
 from hta_graph.trace.header import has_captures, has_gpu_rows, has_labelled_processes, has_node_names, peek_header
 from hta_graph.trace.json_reader import ROWS_BY_PHASE, FileFacts, Header, RowReader, has_plain_header
+from hta_graph.trace.kept_inputs import keeping_inputs
 from hta_graph.trace.launch_arrows import match_launches_by_arrows
 from hta_graph.trace.lost_returns import end_frames_with_callers
 from hta_graph.trace.memory_limit import out_of_memory_error, paused_gc
@@ -134,7 +135,7 @@ def traces_of_bytes(path: Location, content: FileBytes | TextStream, *, salvage:
     """
     with paused_gc():
         rows = RowReader(path, content, ROWS_BY_PHASE, salvage=salvage)
-        return _traces_of_columns(path, collect_columns(rows), rows.facts, content)
+        return _traces_of_columns(path, collect_columns(keeping_inputs(path, rows)), rows.facts, content)
 
 
 def _traces_of_columns(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hta_graph.model import EventKind, Ids
+from hta_graph.quick_dataclass import dataclass
 
 FileColumns = dict[str, Any]
 
@@ -76,7 +77,7 @@ def join_column(parts: list[np.ndarray[Any, Any] | None], lengths: Sequence[int]
     return found
 
 
-@dataclass
+@dataclasses.dataclass
 class Collected:
     """Columns of all rows that may be events, in file order; times in ns without the base time, ``INVALID`` where bad.
 
@@ -85,14 +86,14 @@ class Collected:
     """
 
     columns: FileColumns
-    names: Numbering = field(default_factory=Numbering)
-    threads: Numbering = field(default_factory=Numbering)
-    streams: Numbering = field(default_factory=Numbering)
-    brackets: list[Bracket] = field(default_factory=list)
-    arrows: list[Arrow] = field(default_factory=list)
-    old_launches: list[Any] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    parts: list[tuple[int, int, int]] = field(default_factory=list)
+    names: Numbering = dataclasses.field(default_factory=Numbering)
+    threads: Numbering = dataclasses.field(default_factory=Numbering)
+    streams: Numbering = dataclasses.field(default_factory=Numbering)
+    brackets: list[Bracket] = dataclasses.field(default_factory=list)
+    arrows: list[Arrow] = dataclasses.field(default_factory=list)
+    old_launches: list[Any] = dataclasses.field(default_factory=list)
+    counts: Counter[str] = dataclasses.field(default_factory=Counter)
+    parts: list[tuple[int, int, int]] = dataclasses.field(default_factory=list)
     """Of each part of the text the number of its rows, and how long ``arrows`` and ``old_launches`` are behind it."""
 
 

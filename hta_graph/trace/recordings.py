@@ -203,7 +203,7 @@ def _host_processes(columns: FileColumns, processes: Processes) -> list[int]:
     for kinds in ((EventKind.CPU_OP, EventKind.PYTHON_FUNCTION), (EventKind.RUNTIME,)):
         rows = kind_mask(columns["kind"], kinds) & (columns["thread"] >= 0)
         if rows.any():
-            found: list[int] = np.unique(processes.of_row[rows]).tolist()
+            found: list[int] = distinct(processes.of_row[rows]).tolist()
             return found
     return []
 

@@ -72,14 +72,16 @@ class CallNames:
     def named(self, rows: Ints, pattern: re.Pattern[str]) -> Bools:
         """Mark the rows whose launching call a pattern matches."""
         calls = self.call[rows]
-        found = self.matches(np.unique(self._name[calls[calls >= 0]]), pattern)
+        found = self.matches(self._name[calls[calls >= 0]], pattern)
         marked: Bools = found[self._name[calls]] & (calls >= 0)
         return marked
 
     def matches(self, codes: Ids, pattern: re.Pattern[str]) -> Bools:
-        """Mark name codes (of those asked for) that a pattern matches from the start."""
+        """Mark name codes (of those asked for, any number of times) that a pattern matches from the start."""
         found = np.zeros(len(self._names) + 1, np.bool_)
-        found[codes] = [pattern.match(self._names[code]) is not None for code in codes.tolist()]
+        found[codes] = True
+        asked = np.flatnonzero(found)
+        found[asked] = [pattern.match(self._names[code]) is not None for code in asked.tolist()]
         return found
 
 
@@ -106,9 +108,8 @@ def _kinds_by_call(columns: Columns, launched: CallNames) -> Codes:
     found = np.full(len(kernels), EventKind.KERNEL, np.int8)
     unsaid = (launched.call[kernels] < 0) | launched.named(kernels, GRAPH_LAUNCH_CALL)
     own = columns["name"][kernels]
-    codes = np.unique(own)
     for pattern, of_name in KIND_OF_NAME:
-        found[unsaid & launched.matches(codes, pattern)[own]] = of_name
+        found[unsaid & launched.matches(own, pattern)[own]] = of_name
     for pattern, of_call in KIND_OF_CALL:
         found[launched.named(kernels, pattern)] = of_call
     kind[kernels] = found
@@ -213,7 +214,7 @@ def _outlive_later_ones(columns: Columns, names: tuple[str, ...], launched: Call
     if not late.any():
         return late
     name = columns["name"][work]
-    late &= ~(columns["collective"][work] | launched.matches(np.unique(name[late]), COMMUNICATION_KERNEL)[name])
+    late &= ~(columns["collective"][work] | launched.matches(name[late], COMMUNICATION_KERNEL)[name])
     count = np.bincount(lane, late)
     share = count / np.maximum(np.bincount(lane), 1)
     length = columns["end"][work] - columns["start"][work]

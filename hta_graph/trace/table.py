@@ -257,7 +257,7 @@ class Trace:
         copies = replace(self.copies, event=freeze(number[self.copies.event]))
         return replace(
             self,
-            events=self.events.take(rows),
+            events=replace(self.events.take(rows)),  # all columns, so that the other rows can be let go
             syncs=syncs.take(syncs.event >= 0),
             copies=copies.take(copies.event >= 0),
             is_excerpt=True,
@@ -273,19 +273,22 @@ class Trace:
 
         Only names of events of a ``kind`` are looked at, if one is given: there may be very many others.
         """
-        return self._names_marked(pattern.search, kind)
+        return self._names_marked(pattern, "search", kind)
 
     def names_starting_with(self, pattern: re.Pattern[str], kind: EventKind | None = None) -> Bools:
         """Mark the name codes that a compiled pattern matches from the start, of events of a ``kind`` or of all."""
-        return self._names_marked(pattern.match, kind)
+        return self._names_marked(pattern, "match", kind)
 
-    def _names_marked(self, matches: Callable[[str], object], kind: EventKind | None) -> Bools:
-        if (matches, kind) not in self._known_marks:
+    def _names_marked(self, pattern: re.Pattern[str], method: str, kind: EventKind | None) -> Bools:
+        asked = pattern, method, kind
+        if asked not in self._known_marks:
             codes = range(len(self.names)) if kind is None else self._names_of_kind(kind)
             marks = np.zeros(max(len(self.names), 1), np.bool_)
-            marks[[code for code in codes if matches(self.names[code]) is not None]] = True
-            self._known_marks[matches, kind] = freeze(marks)
-        return self._known_marks[matches, kind]
+            if codes:  # else the pattern need not be compiled
+                matches = getattr(pattern, method)
+                marks[[code for code in codes if matches(self.names[code]) is not None]] = True
+            self._known_marks[asked] = freeze(marks)
+        return self._known_marks[asked]
 
     def _names_of_kind(self, kind: EventKind) -> list[int]:
         if kind not in self._known_names:
@@ -300,7 +303,7 @@ class Trace:
         return {}
 
     @cached_property
-    def _known_marks(self) -> dict[tuple[Callable[[str], object], EventKind | None], Bools]:
+    def _known_marks(self) -> dict[tuple[re.Pattern[str], str, EventKind | None], Bools]:
         """Return what is known of the names already."""
         return {}
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import expand_ranges, first_of_runs, freeze, summed_by, take_or
+from hta_graph.arrays import distinct, expand_ranges, first_of_runs, freeze, summed_by, take_or
 from hta_graph.errors import QueryError
 from hta_graph.model import Bools, Floats, Ids, Ints
 from hta_graph.quick_dataclass import dataclass
@@ -117,7 +117,7 @@ class LongestPaths:
     def _ordered_joins(self) -> JoinNodes:
         joins = self._joins
         head = self.head[self.source[joins]]
-        meeting = np.unique(self.target[joins])
+        meeting = distinct(self.target[joins])
         place = self._causes_first(meeting, head, self.target[joins])
         order = np.lexsort((-self._place[self.source[joins]], ~self._preferred[joins], place[self.target[joins]]))
         joins, head = joins[order], head[order]
@@ -130,7 +130,7 @@ class LongestPaths:
     @cached_property
     def nodes(self) -> Ids:
         """The rendezvous, and the roots that anything depends on."""
-        return np.unique(np.concatenate([self.head[self.source[self._joins]], self.target[self._joins]]))
+        return distinct(np.concatenate([self.head[self.source[self._joins]], self.target[self._joins]]))
 
     @cached_property
     def node_of_point(self) -> Ids:

@@ -28,6 +28,7 @@ from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.progress import begin_stage
+from hta_graph.trace.kept_inputs import keep_inputs
 
 if TYPE_CHECKING:
     from analyses.display.text_layout import Line
@@ -62,6 +63,7 @@ def _run_critical_path(options: argparse.Namespace) -> None:
         return
     if (options.near is not None or options.overlay) and RankInputs.of(options).many_ranks:
         raise UsageError("--near and --overlay need all events of all ranks; use --rank N or --summaries never")
+    keep_inputs()
     path = cache(lambda: path_of_window(options))
     if options.json:
         write_kept_json("critical-path", options, lambda: _document_of(path(), options))
@@ -159,8 +161,8 @@ def _steps_of_default_window(path: CriticalPath, options: argparse.Namespace, *,
 
     begin_stage("comparing steps")
     if every and path.window.is_default:
-        return step_rows(path.graph, options.data_load)
-    return listed_steps(path.window, path.graph, options.data_load)
+        return step_rows(path.graph, options.data_load, known=path)
+    return listed_steps(path)
 
 
 def _near_critical(path: CriticalPath, share: float) -> tuple[dict[str, Any], list[Line]]:

@@ -37,6 +37,10 @@ def test_the_chosen_one_the_outliers_and_the_first_others_tell_most(tmp_path: Pa
     assert neighbouring_steps(graph, 40, 2) == set()
     every = {row.step: row for row in step_rows(graph)}
     assert step_rows(graph, (), {6, 2}) == [every[2], every[6]]
+    path = hg.critical_path(graph)
+    rows = step_rows(graph, known=path)
+    assert rows == list(every.values())
+    assert [row.path for row in rows if row.path is path] == [row.path for row in rows if row.step == path.window.step]
 
 
 def test_paths_of_many_windows_are_those_of_each_alone(tmp_path: Path) -> None:
