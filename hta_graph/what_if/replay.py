@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -177,12 +178,15 @@ def replay_graph(
     resolved = (window or median_step())(graph)
     previous = earlier_iterations(graph, resolved) if with_previous else None
     known: dict[bool, ReplayGraph] = graph.answers.setdefault(replay_graph, {})
-    if any(kept.window != resolved for kept in known.values()):
+    # Whether the window was named makes no difference to its replay.
+    if any(replace(kept.window, is_default=resolved.is_default) != resolved for kept in known.values()):
         known.clear()
     alone = previous is None
     if alone not in known or known[alone].previous != previous:
         _check_memory(graph)
         known[alone] = ReplayGraph(graph, resolved, previous=previous)
+    if known[alone].window.is_default != resolved.is_default:
+        known[alone] = known[alone].of_query(resolved)
     return known[alone]
 
 

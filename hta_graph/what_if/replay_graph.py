@@ -25,6 +25,7 @@ after a change |-----1----|-----2-----|          iteration 2 lasts from the end 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -351,6 +352,12 @@ class ReplayGraph:
         """Up to when (ns) points may change."""
         self.is_inside = self._points_inside(external_points)
         self.edges = self._edges_inside()
+
+    def of_query(self, window: Window) -> ReplayGraph:
+        """Return this window as another query finds it; what is known of it stays."""
+        found = copy(self)
+        found.window, found.first = window, self.previous or window
+        return found
 
     @property
     def length_ns(self) -> int:
