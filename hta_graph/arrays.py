@@ -57,7 +57,8 @@ class Columns:
     def take(self, rows: Rows) -> Self:
         """Select rows by their places or by a mask, in that order.
 
-        A column is copied when it is first asked for: of most tables some never are. Places must not change meanwhile.
+        A column is copied when it is first asked for: of most tables some never are. Places become
+        read-only.
         """
         if isinstance(rows, np.ndarray) and rows.dtype == np.bool_:
             # A mask is searched once and not once per column; one that keeps every row (the usual case of many) costs
@@ -65,6 +66,8 @@ class Columns:
             rows = np.flatnonzero(rows)
             if len(rows) == len(self):
                 return self
+        if isinstance(rows, np.ndarray):
+            freeze(rows)
         taken = object.__new__(type(self))
         vars(taken)["_taken_from"] = self, rows
         return taken
