@@ -950,8 +950,8 @@ MISTAKES = (
     Mutation(
         "the first open row owns",
         "hta_graph/graph/timeline.py",
-        "owner[at] = open_rows[-1] if",
-        "owner[at] = open_rows[0] if",
+        "latest.append(open_rows[-1] if",
+        "latest.append(open_rows[0] if",
     ),
     Mutation(
         "no parents",

@@ -93,10 +93,10 @@ def _edge_keys(graph: DependencyGraph, key: Ints) -> Ints:
     source, target = key[event_of(edges.source)], key[event_of(edges.target)]
     # What comes from another rank is what the target takes part in, whichever rank and event of a name it comes from.
     from_others = np.isin(edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
-    begins = np.where(from_others, hash_rows(_keys_of_names(graph)[event_of(edges.source)]), source)
+    source[from_others] = hash_rows(_keys_of_names(graph)[event_of(edges.source[from_others])])
     side = np.where(from_others, 0, edges.source & 1)
-    known = (begins >= 0) & (target >= 0)
-    return np.where(known, hash_rows(edges.kind, begins, side, target, edges.target & 1), -1)
+    known = (source >= 0) & (target >= 0)
+    return np.where(known, hash_rows(edges.kind, source, side, target, edges.target & 1), -1)
 
 
 @memoized

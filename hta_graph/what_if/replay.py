@@ -162,7 +162,7 @@ class Replayed:
 def replay_graph(
     graph: DependencyGraph, window: WindowQuery | None = None, *, with_previous: bool = True
 ) -> ReplayGraph:
-    """Make a window of a graph ready for replay; one window is kept with the graph.
+    """Make a window of a graph ready for replay; one window is kept with the graph, alone and with those before.
 
     Args:
         graph: one rank's or a job's.
@@ -176,12 +176,14 @@ def replay_graph(
     require_all_rows(graph, "the replay of every point")
     resolved = (window or median_step())(graph)
     previous = earlier_iterations(graph, resolved) if with_previous else None
-    kept = graph.answers.get(replay_graph)
-    if kept is None or (kept.window, kept.previous) != (resolved, previous):
+    known: dict[bool, ReplayGraph] = graph.answers.setdefault(replay_graph, {})
+    if any(kept.window != resolved for kept in known.values()):
+        known.clear()
+    alone = previous is None
+    if alone not in known or known[alone].previous != previous:
         _check_memory(graph)
-        kept = graph.answers[replay_graph] = ReplayGraph(graph, resolved, previous=previous)
-    found: ReplayGraph = kept
-    return found
+        known[alone] = ReplayGraph(graph, resolved, previous=previous)
+    return known[alone]
 
 
 PEAK_PER_EVENT = 1_600
