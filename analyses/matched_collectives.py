@@ -12,7 +12,12 @@ from analyses.messages import collective_matching as messages
 from analyses.scope import Scope
 from hta_graph.arrays import rows_by_value
 from hta_graph.model import Bools, Ints
-from hta_graph.multi_rank.matching.collectives import Collectives, collectives_of_graphs, match_grouped_collectives
+from hta_graph.multi_rank.matching.collectives import (
+    Collectives,
+    collectives_of_graphs,
+    match_graphs,
+    match_grouped_collectives,
+)
 from hta_graph.multi_rank.matching.communications import UNKNOWN_RANK, Match, RankCommunications
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.matching.worker_groups import with_worker_groups
@@ -68,11 +73,14 @@ def matched_collectives(scopes: Sequence[Scope]) -> list[MatchedWindow]:
     for scope in scopes:
         by_label.setdefault(scope.label, {})[scope.rank] = scope
     graphs = {scope.rank: scope.graph for scope in scopes}
-    read = {rank: read_communications(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
-    ranks = with_worker_groups(read)
     # Matched over whole traces: at the border of a step ranks may be in different steps.
     known = collectives_of_graphs(graphs)
-    found = match_grouped_collectives(ranks) if known is None else known
+    if known is None and len(graphs) > 1:
+        ranks, found = match_graphs(graphs)
+    else:
+        read = {rank: read_communications(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
+        ranks = with_worker_groups(read)
+        found = match_grouped_collectives(ranks) if known is None else known
     return [_in_window(MatchedWindow(label, own, ranks, found, found)) for label, own in by_label.items()]
 
 

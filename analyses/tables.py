@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -40,6 +40,25 @@ class Table:
 
 
 Rows = pd.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+class LateTables(Mapping[str, pd.DataFrame]):
+    """Tables by name of which each is made when it is first asked for: reports show some of them only."""
+
+    def __init__(self, **makers: Callable[[], pd.DataFrame]) -> None:
+        self._makers = makers
+        self._made: dict[str, pd.DataFrame] = {}
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
 
 
 def table_of(scopes: Iterable[Scope], rows: Callable[[Scope], Rows], columns: Sequence[str]) -> pd.DataFrame:

@@ -73,13 +73,16 @@ class Columns:
 
         def __getattr__(self, name: str) -> Any:
             """Copy a column of the table that this one was taken from."""
-            if name not in column_types(type(self)) or "_taken_from" not in vars(self):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            table, rows = vars(self)["_taken_from"]
-            column = vars(self)[name] = freeze(getattr(table, name)[rows])
-            if vars(self).keys() >= column_types(type(self)).keys():
-                del vars(self)["_taken_from"]
-            return column
+            known = vars(self)
+            if name in column_types(type(self)):
+                if (taken := known.get("_taken_from")) is not None:
+                    table, rows = taken
+                    known.setdefault(name, freeze(getattr(table, name)[rows]))
+                    if known.keys() >= column_types(type(self)).keys():
+                        known.pop("_taken_from", None)
+                if name in known:  # another thread may have been faster
+                    return known[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in column_types(type(self))}
@@ -318,7 +321,14 @@ def percentiles_by(group: Codes | Ids | Ints, values: Ints, groups: int, percent
     >>> percentiles_by(np.array([0, 0, 0, 0, 2]), np.array([7, 5, 6, 9, 4]), 3, 50).tolist()
     [6, 0, 4]
     """
-    ordered = values[np.lexsort((values, group))]
+    least, most = (int(extreme) for extreme in (values.min(initial=0), values.max(initial=0)))
+    if groups * (most - least + 1) < 1 << 63:
+        # One number for both sorts several times faster than two.
+        key = group.astype(np.int64) * (most - least + 1) + (values - least)
+        key.sort()
+        ordered = key % (most - least + 1) + least
+    else:
+        ordered = values[np.lexsort((values, group))]
     count = np.bincount(group, minlength=groups)
     # In whole numbers: 0.95 × 20 may be a little more than 19.
     place = np.cumsum(count) - count + np.maximum(-(-count * percent // 100) - 1, 0)

@@ -16,11 +16,11 @@ stays, so that of all ranks the least idle one bounds what hosts save. What is e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from hta_graph.what_if.driver_lock import waits_for_lock
 
 if TYPE_CHECKING:
     from hta_graph.what_if.modified_window import ModifiedWindow
+    from hta_graph.what_if.replay_graph import ReplayGraph
 
 
 def priced_window(graph: DependencyGraph, window: Window) -> Window:
@@ -274,16 +275,20 @@ class Bounds:
         """
         shares = np.zeros(len(self.graph.event_table))
         shares[rows] = share
-        found = 0.0
+        return self._of_shorter_work((alone, length * shares[row]) for row, alone, length in self._alone(shares > 0))
+
+    def _of_shorter_work(self, work: Iterable[tuple[Ints, Any]]) -> int:
+        """Return the same, given how long (ns) activities run alone, and how much shorter they are."""
+        return min(ceil(sum(float(np.minimum(alone, shorter).sum()) for alone, shorter in work)), self.length_ns)
+
+    def _alone(self, chosen: Bools) -> Iterator[tuple[Ids, Ints, Ints]]:
+        """Yield some events that are activities, by rank and kind, how long (ns) each runs alone, and in all."""
         for work in self._work:
-            faster = shares[work.row] > 0
+            faster = chosen[work.row]
             for kind in distinct(work.type[faster]).tolist():
-                chosen = faster & (work.type == kind)
-                others = work.take(~chosen & np.isin(work.type, OVERLAPPING[WorkType(kind)]))
-                alone = exposure(work.take(chosen), others.busy()).exposed
-                length = work.end[chosen] - work.start[chosen]
-                found += float(np.minimum(alone, length * shares[work.row[chosen]]).sum())
-        return min(ceil(found), self.length_ns)
+                own = faster & (work.type == kind)
+                others = work.take(~own & np.isin(work.type, OVERLAPPING[WorkType(kind)]))
+                yield work.row[own], exposure(work.take(own), others.busy()).exposed, (work.end - work.start)[own]
 
     def of_rank(self, part: int) -> int:
         """Return what one rank of a job (its place) saves at most if others stay: what each of them waits, or is over.
@@ -317,15 +322,29 @@ class Bounds:
         """
         faster = np.flatnonzero(draft.factor < 1.0)
         runs = draft.base.is_gpu_work[faster]
+        only_work = bool(runs.all()) and not draft.is_reshaped
         shares = np.zeros(len(self.graph.event_table))
         np.maximum.at(shares, draft.base.parts.owner[faster[runs]], 1.0 - draft.factor[faster[runs]])
         rows = np.flatnonzero(shares)
         found = self.of_work(rows, shares[rows])
+        return self.length_ns if draft.is_reweighed else self._with_host(found, only_work=only_work)
+
+    def of_scaling(self, base: ReplayGraph, meant: Bools, factors: Sequence[float]) -> list[int]:
+        """Return the same where some parts of time take a factor of it, for each of several factors."""
+        parts, chosen = np.flatnonzero(meant), np.zeros(len(self.graph.event_table), np.bool_)
+        runs = base.is_gpu_work[parts]
+        chosen[base.parts.owner[parts[runs]]] = True
+        alone = list(self._alone(chosen))
+        found = (
+            self._of_shorter_work((own, length * (1.0 - factor)) for _, own, length in alone) for factor in factors
+        )
+        return [self._with_host(one, only_work=bool(runs.all())) for one in found]
+
+    def _with_host(self, found: int, *, only_work: bool) -> int:
+        """Add what changes save of the host's time to what their activities save at most."""
         # Without other changes nothing moves, and what moves may wait no more for the driver's lock.
         found += self.lock_waits_ns if found else 0
-        if draft.is_reweighed:
-            return self.length_ns
-        if not runs.all() or draft.is_reshaped:
+        if not only_work:
             # Without rows of a GPU there is no idle time to measure by, but what runs on threads and communicates.
             found += self.not_computing_ns if self.has_gpu_rows else self.host_ns + self.communication_ns
         return min(found, self.length_ns)

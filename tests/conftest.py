@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
 import sys
 from collections import Counter
 from collections.abc import Generator
+from contextlib import suppress
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from _pytest.doctest import DoctestModule
 import analyses
 import hta_graph
 from analyses.advice import facts
-from tests.support.deep_tests import deep, slice_of, wanted_slice
+from tests.support.deep_tests import deep, draw_no_literals, slice_of, wanted_slice
 from tests.support.shared_traces import SHARED, is_further_rank, is_large_trace, shared_traces
 
 MOST_WORKERS = 4
@@ -69,6 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Begin with nothing left out, and let what tests start hear an interrupt."""
     if INSTALLED:
         check_what_is_tested(Path(INSTALLED))
+    if not is_deep_run(config):
+        draw_no_literals()
     facts.RAISES = True  # a sentence that says more than rows allow is an error
     gc.disable()  # until all tests are collected: what they import stays
     config.stash[LEFT_OUT] = []
@@ -85,14 +90,29 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if few else min(os.cpu_count() or 1, MOST_WORKERS)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Let every second process begin with the last modules: in a new clone each is compiled by one of them alone."""
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] not in "13579":
+        return
+    for path in sorted(Path(__file__).parent.rglob("test_*.py"), reverse=True):
+        if any((path.parent / "__pycache__").glob(f"{path.stem}.*-pytest-*.pyc")):
+            return
+        # What is wrong with a module is said when it is collected.
+        with suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(path.relative_to(Path(__file__).parents[1]).with_suffix("").parts))
+
+
 def pytest_collection_finish() -> None:
-    """Collect garbage again, but seldom: most of what there is was imported or collected, and stays."""
+    """Collect garbage again, but seldom, and without what there is: it was imported or collected, and stays."""
+    gc.freeze()
     gc.set_threshold(10_000, 20, 20)
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what cannot run here, and deep tests unless they are asked for.
+    """Deselect what cannot run here, and deep tests unless they are asked for, before pytest puts the rest in order.
 
     What reads a large trace is deep, and what reads a further rank of a job as it reads the first one.
     """
@@ -104,11 +124,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         deselect(config, items, "shared", f"tests that read the shared traces deselected: {SHARED}/traces is absent")
     if INSTALLED:
         deselect(config, items, "sources", "tests that read sources deselected: what is installed is tested")
-    if "slow" not in (config.option.markexpr or ""):
+    if not is_deep_run(config):
         deselect(config, items, "slow", "deep tests deselected: python -m pytest -m slow runs them, as .ci/deep does")
     if asked := config.getoption("slice"):
         deselect(config, items, "exhaustive", "exhaustive tests deselected: .ci/deep runs them")
         keep_slice(config, items, *asked)
+
+
+def is_deep_run(config: pytest.Config) -> bool:
+    """Say whether deep tests are asked for."""
+    return "slow" in (config.option.markexpr or "")
 
 
 def sample(items: list[pytest.Item]) -> None:
@@ -124,10 +149,8 @@ def sample(items: list[pytest.Item]) -> None:
 
 def keep_slice(config: pytest.Config, items: list[pytest.Item], wanted: int, count: int) -> None:
     """Leave out the tests of other slices: in which one a test is depends on its name alone."""
-    if out := [item for item in items if slice_of(item.nodeid, count) != wanted]:
-        config.stash[LEFT_OUT].append(f"{len(out)} tests of other slices than {wanted}/{count} deselected")
-        config.hook.pytest_deselected(items=out)
-        items[:] = [item for item in items if slice_of(item.nodeid, count) == wanted]
+    others = [slice_of(item.nodeid, count) != wanted for item in items]
+    leave_out(config, items, others, f"tests of other slices than {wanted}/{count} deselected")
 
 
 def parameters(item: pytest.Item) -> list[Any]:
@@ -142,10 +165,15 @@ def is_deep(value: Any) -> bool:
 
 def deselect(config: pytest.Config, items: list[pytest.Item], marker: str, reason: str) -> None:
     """Leave out the tests with a marker and note why."""
-    if out := [item for item in items if item.get_closest_marker(marker)]:
+    leave_out(config, items, [item.get_closest_marker(marker) is not None for item in items], reason)
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], which: list[bool], reason: str) -> None:
+    """Leave out some of the tests and note why."""
+    if out := list(compress(items, which)):
         config.stash[LEFT_OUT].append(f"{len(out)} {reason}")
         config.hook.pytest_deselected(items=out)
-        items[:] = [item for item in items if not item.get_closest_marker(marker)]
+        items[:] = [item for item, left_out in zip(items, which, strict=True) if not left_out]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -51,7 +51,10 @@ BANNED: dict[str, str] = {
 }
 """Each pattern, and what to say instead."""
 
-ANY = re.compile("|".join(f"(?:{pattern})" for pattern in BANNED), re.IGNORECASE)
+# In lower case, and what begins with a word behind one search for words: ten times as fast as pattern by pattern.
+SPLIT = [part for pattern in BANNED for part in re.split(r"\|(?=\\b)", pattern.lower())]
+WORDS = "|".join(part.removeprefix(r"\b") for part in SPLIT if part.startswith(r"\b"))
+ANY = re.compile("|".join([rf"\b(?:{WORDS})", *(part for part in SPLIT if not part.startswith(r"\b"))]))
 FENCE, CODE = re.compile(r"^\s*(```|~~~)"), re.compile(r"`[^`]*`")
 
 
@@ -69,7 +72,7 @@ def findings(paths: Iterator[Path] | list[Path]) -> list[Finding]:
     return [
         Finding(f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}:{line}", match.group(), instead)
         for path, line, text in texts
-        if ANY.search(text)
+        if ANY.search(text.lower())
         for pattern, instead in BANNED.items()
         for match in re.finditer(pattern, text, re.IGNORECASE)
     ]

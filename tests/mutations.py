@@ -2305,8 +2305,8 @@ COLUMNS = (
     Mutation(
         "a step's idle time is that of all steps",
         "analyses/questions/idle_time.py",
-        'pd.DataFrame({"scope": self.scope[self.pieces.gap], **codes})',
-        'pd.DataFrame({"scope": 0 * self.scope[self.pieces.gap], **codes})',
+        '{"scope": self.scope[self.pieces.gap], **codes}',
+        '{"scope": 0 * self.scope[self.pieces.gap], **codes}',
         ("tests/analyses/questions/test_idle_time.py",),
     ),
     Mutation(

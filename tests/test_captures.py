@@ -542,6 +542,7 @@ def test_annotations_of_another_rank_are_not_used(tmp_path: Path, capsys: pytest
     assert [row["name"] for row in found] == ["(unknown)"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "command",
     [

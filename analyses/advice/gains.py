@@ -32,7 +32,6 @@ from hta_graph.paths.windows import resolved_window
 from hta_graph.progress import tracked
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.shorten import short_name, shorten_middle
-from hta_graph.what_if.changes import scale
 from hta_graph.what_if.modified_window import ModifiedWindow, inferred_share
 from hta_graph.what_if.opportunities import (
     Opportunity,
@@ -44,6 +43,7 @@ from hta_graph.what_if.opportunities import (
 from hta_graph.what_if.reliability import DOUBTFUL_SHARE, Reliability, reliability
 from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
+from hta_graph.what_if.selectors import Selector, selected_parts
 
 HOST_OWN = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD, BoundBy.SYNC_OVERHEAD)
 """The host works, launches, or returns from a wait: a host that takes no time has none of them."""
@@ -87,24 +87,18 @@ def allowed_ns(bounds: Bounds, cause: str) -> int:
     return limits.get(cause, lambda: bounds.not_computing_ns)()
 
 
-def _bound_of(one: Opportunity, factor: float, base: ReplayGraph, bounds: Bounds) -> int:
-    """Return what the rows of a window allow that an opportunity saves (ns) where it takes this part of its time."""
-    draft = ModifiedWindow(base)
-    scale(one.what, factor)(draft)
-    return bounds.of_draft(draft)
+def _bounds_of(one: Opportunity, base: ReplayGraph, bounds: Bounds, *factors: float) -> list[int]:
+    """Return what the rows of a window allow that an opportunity saves (ns) where it takes these parts of its time."""
+    return bounds.of_scaling(base, selected_parts(base, Selector.of(one.what)), factors)
 
 
 def within_rows(base: ReplayGraph, rows: Sequence[Opportunity]) -> list[Opportunity]:
     """Return opportunities cut to what the rows of their window allow, in the order of their savings then."""
     bounds = Bounds.of(base.graph, base.window)
-    cut = [
-        replace(
-            one,
-            saved_half_ns=min(one.saved_half_ns, _bound_of(one, 0.5, base, bounds)),
-            saved_free_ns=min(one.saved_free_ns, _bound_of(one, 0.0, base, bounds)),
-        )
-        for one in tracked(rows)
-    ]
+    cut = []
+    for one in tracked(rows):
+        half, free = _bounds_of(one, base, bounds, 0.5, 0.0)
+        cut.append(replace(one, saved_half_ns=min(one.saved_half_ns, half), saved_free_ns=min(one.saved_free_ns, free)))
     return [cut[at] for at in opportunity_order(cut)]
 
 
@@ -236,7 +230,7 @@ class Gains:
         """The operators and kernels whose doubled speed saves most, each part of the time once, the largest first."""
         rows = without_duplicates(opportunity_rows(self.base, CANDIDATE_KINDS, names_next=False))
         bounds = self.facts.priced
-        found = [(one, Gain(one.what, one.saved_half_ns, _bound_of(one, 0.5, self.base, bounds))) for one in rows]
+        found = [(one, Gain(one.what, one.saved_half_ns, *_bounds_of(one, self.base, bounds, 0.5))) for one in rows]
         return sorted((pair for pair in found if pair[1].ns), key=lambda pair: -pair[1].ns)
 
 

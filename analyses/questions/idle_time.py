@@ -20,8 +20,8 @@ from analyses.display.headline import outlier, rows_at_outlier, sums_per_scope
 from analyses.display.labels import NOT_STARTED, SHORT
 from analyses.messages import idle_time as messages
 from analyses.scope import LEAST_SAID, Scope, naming_window, several_gpus
-from analyses.tables import Table, event_indices, event_names, joined, table_of
-from hta_graph.arrays import find_sorted, percentiles_by, summed_by, take_or
+from analyses.tables import LateTables, Table, event_indices, event_names, joined, table_of
+from hta_graph.arrays import find_sorted, percentiles_by, summed_by, take_or, unique_rows
 from hta_graph.errors import UsageError
 from hta_graph.gpu_activity import StreamIntervals, activities, device_gaps, stream_intervals
 from hta_graph.graph.conversion import texts_of_codes
@@ -237,7 +237,8 @@ LONGEST = 20
 CAUSES = np.array([cause.label for cause in GapCause], object)
 EDGES = [kind.label for kind in EdgeKind]
 EVIDENCE = [evidence.label for evidence in Evidence]
-USUAL_GAPS = ("median_gap_ns", "p95_gap_ns")
+USUAL_GAPS = {"median_gap_ns": 50, "p95_gap_ns": 95}
+"""Columns of how long the time of a cause in one gap usually is, and which percent of them do not exceed it."""
 CAUSE_COLUMNS = ["rank", "scope", "cause", "idle_ns", "idle_share", "window_share", "gaps", *USUAL_GAPS]
 STREAM_COLUMNS = ["rank", "scope", "stream", "cause", "idle_ns", "idle_share", "gaps", *USUAL_GAPS]
 WAIT_COLUMNS = ["rank", "scope", "cause", "idle_ns", "idle_share", "gaps", "evidence", "lane", "operator", "name"]
@@ -268,9 +269,9 @@ class ExplainedGaps:
         """Return a figure of each scope."""
         return np.array([figure(scope) for scope in self.scopes], np.int64)
 
-    def keys(self, **codes: Any) -> pd.DataFrame:
-        """Make a frame of the pieces' scopes and of other keys."""
-        return pd.DataFrame({"scope": self.scope[self.pieces.gap], **codes})
+    def keys(self, **codes: Any) -> dict[str, Any]:
+        """Return the columns of the pieces' scopes and of other keys."""
+        return {"scope": self.scope[self.pieces.gap], **codes}
 
     def labelled(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Name the scopes of rows by rank and label, in the order of the scopes."""
@@ -400,8 +401,7 @@ def _table_of_gaps(
 
 def _scope_causes(found: ExplainedGaps) -> pd.DataFrame:
     """Sum the idle time of each scope by cause."""
-    keys = found.keys(cause=found.pieces.cause)
-    rows = _with_usual_gaps(_total_lengths(keys, found.pieces), keys, found.pieces)
+    rows = _total_lengths(found.keys(cause=found.pieces.cause), found.pieces)
     rows = rows.assign(cause=CAUSES[rows["cause"]])
     rows["idle_share"] = rows["idle_ns"] / rows.groupby("scope")["idle_ns"].transform("sum")
     rows["window_share"] = rows["idle_ns"] / found.of_scopes(lambda scope: max(scope.window_ns, 1))[rows["scope"]]
@@ -415,8 +415,7 @@ def _stream_table(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
 
 def _causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
     """Sum the idle time of each scope by stream and cause."""
-    keys = found.keys(lane=found.lane[found.pieces.gap], cause=found.pieces.cause)
-    rows = _with_usual_gaps(_total_lengths(keys, found.pieces), keys, found.pieces)
+    rows = _total_lengths(found.keys(lane=found.lane[found.pieces.gap], cause=found.pieces.cause), found.pieces)
     rows = rows.sort_values("lane", kind="stable")
     names = np.array(found.graph.lanes.labels, object)
     rows["idle_share"] = rows["idle_ns"] / rows.groupby(["scope", "lane"])["idle_ns"].transform("sum")
@@ -474,8 +473,7 @@ def _scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
     gaps, graph = found.gaps, found.graph
     length = gaps.end - gaps.start
     chosen = np.argsort(-length, kind="stable")[:count]
-    # A gap may have several causes; the table names the one that took most of it.
-    main = _main_causes(found).loc[chosen]
+    main = _main_causes(found, chosen)
     after = gaps.after[chosen]
     edge = found.explainer.binding_edge(after)
     bound = graph.edges_at(edge)
@@ -495,39 +493,36 @@ def _scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _main_causes(found: ExplainedGaps) -> pd.DataFrame:
-    """Return for each gap the cause that took most of it, how long, and the name most of that goes by."""
+def _main_causes(found: ExplainedGaps, gaps: Ints) -> pd.DataFrame:
+    """Return for some gaps the cause that took most of each, how long, and the name most of that goes by."""
     graph, pieces = found.graph, found.pieces
     name = take_or(graph.event_table.name, _awaited_events(graph, pieces))
-    keys = pd.DataFrame({"gap": pieces.gap, "cause": pieces.cause, "name": name})
-    parts = _total_lengths(keys, pieces)
-    parts["of_cause"] = parts.groupby(["gap", "cause"])["idle_ns"].transform("sum")
+    parts = _total_lengths({"gap": pieces.gap, "cause": pieces.cause, "name": name}, pieces)
+    gap, length = parts["gap"].to_numpy(), parts["idle_ns"].to_numpy()
+    pairs, pair = unique_rows(gap, parts["cause"].to_numpy())
+    of_cause = summed_by(pair, length, len(pairs))[pair]
     # The longest cause first, in it the name with the longest part: what comes first of each gap is its main one.
-    ordered = parts.sort_values(["of_cause", "idle_ns"], ascending=False, kind="stable")
-    return ordered.drop_duplicates("gap").set_index("gap")
+    order = np.lexsort((-length, -of_cause))
+    main = np.zeros(len(found.gaps), np.int64)
+    main[gap[order[::-1]]] = order[::-1]
+    return parts.assign(of_cause=of_cause).iloc[main[gaps]]
 
 
-def _total_lengths(keys: pd.DataFrame, pieces: GapSegments) -> pd.DataFrame:
-    """Sum the pieces of equal keys and count their gaps, longest first."""
-    names = list(keys.columns)
-    summed = keys.assign(idle_ns=pieces.length).groupby(names, sort=False)["idle_ns"].sum()
+def _total_lengths(keys: Mapping[str, Any], pieces: GapSegments) -> pd.DataFrame:
+    """Sum the pieces of equal keys, longest first, count their gaps, and add how long they usually are in one gap."""
+    first, number = unique_rows(*keys.values())
+    time = summed_by(number, pieces.length, len(first))
     # A cause may have several pieces in one gap, which counts once.
-    gaps = keys.assign(gap=pieces.gap).drop_duplicates().groupby(names, sort=False).size().rename("gaps")
-    rows = pd.concat([summed, gaps], axis=1).reset_index()
-    return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)
-
-
-def _with_usual_gaps(rows: pd.DataFrame, keys: pd.DataFrame, pieces: GapSegments) -> pd.DataFrame:
-    """Add how long the time of equal keys in one gap usually is."""
-    names = list(keys.columns)
-    single = (
-        keys.assign(gap=pieces.gap, idle_ns=pieces.length).groupby([*names, "gap"], sort=False, as_index=False).sum()
-    )
-    number = single.groupby(names, sort=False).ngroup().to_numpy().astype(np.int64)
-    found = single[names].drop_duplicates()
-    lengths = single["idle_ns"].to_numpy()
-    usual = [percentiles_by(number, lengths, len(found), percent) for percent in (50, 95)]
-    return rows.merge(found.assign(**dict(zip(USUAL_GAPS, usual, strict=True))), on=names, how="left")
+    single, place = unique_rows(number, pieces.gap)
+    of_single, in_gap = number[single], summed_by(place, pieces.length, len(single))
+    rows = {
+        **{name: codes[first] for name, codes in keys.items()},
+        "idle_ns": time,
+        "gaps": np.bincount(of_single, minlength=len(first)),
+        **{name: percentiles_by(of_single, in_gap, len(first), percent) for name, percent in USUAL_GAPS.items()},
+    }
+    order = np.lexsort((first, -time))
+    return pd.DataFrame({name: column[order] for name, column in rows.items()})
 
 
 def answer(
@@ -551,16 +546,17 @@ def answer(
     """
     explainer = ScopeExplainer(data_load)
     device = explainer.device(scopes)
-    tables = {
-        "idle_time": _idle_time_table(device),
-        "waits": _waits_table(device),
-        "longest_gaps": _longest_gaps_table(device, LONGEST),
-        "streams": _stream_table(explainer.streams(scopes)),
-        "launch_gaps": launch_gaps(scopes, launch_gap_us=launch_gap_us),
-    }
+    by_launch = launch_gaps(scopes, launch_gap_us=launch_gap_us)
+    tables = LateTables(
+        idle_time=lambda: _idle_time_table(device),
+        waits=lambda: _waits_table(device),
+        longest_gaps=lambda: _longest_gaps_table(device, LONGEST),
+        streams=lambda: _stream_table(explainer.streams(scopes)),
+        launch_gaps=lambda: by_launch,
+    )
     notes = [*(note for found in device for note in (*_missing_notes(found), *_pause_notes(found)))]
     notes += several_gpus(scopes)
-    series = {"waits_innermost": _waits_table(device, innermost=True)}
+    series = LateTables(waits_innermost=lambda: _waits_table(device, innermost=True))
     summed = dict.fromkeys(("idle_time", "waits", "streams", "launch_gaps"), "gaps")
     said = _headline(tables["idle_time"], tables["waits"], scopes)
     return Answer(tables, notes, series, summed=summed, conclusion=naming_window(said, scopes))

@@ -178,20 +178,20 @@ def _owners_by_depth(points: Ids) -> tuple[Ids, Bools]:
 
 
 def _repair_overlaps(points: Ids, owner: Ids, broken: Bools) -> None:
-    """Where rows overlap without nesting, let the open one that started last own the interval (rare, so row by row)."""
+    """Where rows overlap without nesting, let the open one that started last own the interval.
+
+    Rows whose ends are not broken nest in all others. So it is the later one of what of these is open, and of what of
+    the others is (rare, so row by row).
+    """
     event, start = event_of(points), ~is_end(points)
-    closed_before = np.concatenate([[True], owner[:-1] == -1]) & start
-    cluster = np.cumsum(closed_before)  # rows that touch each other, from one silence of the lane to the next
-    hit = np.zeros(cluster[-1] + 1, np.bool_)
-    hit[cluster[broken]] = True
+    overlaps = np.zeros(int(event.max()) + 1, np.bool_)
+    overlaps[event[broken]] = True
+    apart = overlaps[event]
     open_rows: list[int] = []
     is_open: set[int] = set()
-    for at in np.flatnonzero(hit[cluster]).tolist():
-        row = int(event[at])
-        if closed_before[at]:
-            open_rows.clear()
-            is_open.clear()
-        if start[at]:
+    latest = [-1]
+    for row, begins in zip(event[apart].tolist(), start[apart].tolist(), strict=True):
+        if begins:
             open_rows.append(row)
             is_open.add(row)
         else:
@@ -199,7 +199,12 @@ def _repair_overlaps(points: Ids, owner: Ids, broken: Bools) -> None:
         # Rows that ended out of turn leave the stack only when they come to its top.
         while open_rows and open_rows[-1] not in is_open:
             open_rows.pop()
-        owner[at] = open_rows[-1] if open_rows else -1
+        latest.append(open_rows[-1] if open_rows else -1)
+    of_apart = np.array(latest, np.int32)[np.cumsum(apart)]
+    of_others = np.append(np.int32(-1), _owners_by_depth(points[~apart])[0])[np.cumsum(~apart)]
+    began = np.full(len(overlaps) + 1, -1, np.int64)
+    began[event[start]] = np.flatnonzero(start)
+    owner[:] = np.where(began[of_apart] > began[of_others], of_apart, of_others)
 
 
 class Timeline:

@@ -35,7 +35,7 @@ from hta_graph.multi_rank.communication_edges import (
     rendezvous_points,
 )
 from hta_graph.multi_rank.job_trace import JoinedColumns, RendezvousPoints, join_columns, shift_to_job_time
-from hta_graph.multi_rank.matching.collectives import Collectives, match_grouped_collectives
+from hta_graph.multi_rank.matching.collectives import Collectives, match_graphs
 from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, RankClock
 from hta_graph.multi_rank.matching.read_communications import read_communications
@@ -59,8 +59,11 @@ def join_ranks(
     """
     begin_stage("joining ranks")
     by_rank = graphs_by_rank(graphs)
-    members = with_worker_groups({rank: read_communications(graph) for rank, graph in by_rank.items()})
-    found = match_grouped_collectives(members) if matched is None else matched
+    if matched is None:
+        members, found = match_graphs(by_rank)
+    else:
+        members = with_worker_groups({rank: read_communications(graph) for rank, graph in by_rank.items()})
+        found = matched
     if not len(found):
         _refuse_unrelated_ranks(by_rank)
     if clocks is not None:

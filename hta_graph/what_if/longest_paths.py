@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import distinct, expand_ranges, first_of_runs, freeze, take_or
+from hta_graph.arrays import distinct, expand_ranges, first_of_runs, freeze, summed_by, take_or
 from hta_graph.errors import QueryError
 from hta_graph.model import Bools, Floats, Ids, Ints
 from hta_graph.quick_dataclass import dataclass
@@ -122,7 +122,7 @@ class LongestPaths:
         order = np.lexsort((-self._place[self.source[joins]], ~self._preferred[joins], place[self.target[joins]]))
         joins, head = joins[order], head[order]
         first = np.flatnonzero(first_of_runs(self.target[joins]))
-        node, count = self._node_of_point, np.diff(np.append(first, len(joins)))
+        node, count = self.node_of_point, np.diff(np.append(first, len(joins)))
         return JoinNodes(
             joins.astype(np.int32), self.source[joins], node[head], first, count, node[self.target[joins[first]]]
         )
@@ -133,11 +133,16 @@ class LongestPaths:
         return distinct(np.concatenate([self.head[self.source[self._joins]], self.target[self._joins]]))
 
     @cached_property
-    def _node_of_point(self) -> Ids:
+    def node_of_point(self) -> Ids:
         """The place of each point among the nodes (-1: it is none)."""
         found = np.full(len(self.is_root), -1, np.int32)
         found[self.nodes] = np.arange(len(self.nodes), dtype=np.int32)
         return found
+
+    @cached_property
+    def node_of_entry(self) -> Ids:
+        """The node that each entry of the rendezvous leads to."""
+        return np.repeat(self.meetings.node, self.meetings.count)
 
     def _causes_first(self, meeting: Ids, head: Ids, target: Ids) -> Ints:
         """Return for each point a place such that causes of rendezvous stand before them."""
@@ -205,57 +210,13 @@ class LongestPaths:
         summed, first = self._along_runs(weight)
         joined = self._behind(summed, first, self._places_of_joins) + weight[self.meetings.edge]
         found = start.astype(weight.dtype)
-        found[self.nodes] = self._pass(start[self.nodes], joined)
+        found[self.nodes] = self.decided(start[self.nodes], joined)
         # From each node on as far as its runs reach; summed in this order, a node itself stays what it is.
         along = summed[:-1]
         along -= np.repeat(along[self.run_start], self._run_length)
         along += np.repeat(found[self._head_of_run] + first[:-1], self._run_length)
         found[self.points_of_runs] = along
         return found
-
-    def latest(
-        self,
-        weight: Ints,
-        changes: Iterable[tuple[Ids | Ints, Ints, Ints]],
-        start: Ints,
-        points: Ids,
-        first: Sequence[int],
-    ) -> Ints:
-        """Return when (ns) the latest of some points is under many weights: cheaper than one after the other.
-
-        Args:
-            weight: of each edge (ns).
-            changes: by how much (ns) some edges weigh less, each time, an edge perhaps more than once; and how much
-                later (ns) than its point each of ``points`` counts.
-            start: the value of each point that is a root.
-            points: what is looked at, group behind group; none is empty.
-            first: where each group begins.
-
-        Returns:
-            a row for each change, a column for each group.
-        """
-        group = np.searchsorted(first, np.arange(len(points)), side="right")
-        # Of all points that hang on one node only the latest one counts, and is kept.
-        head = self.head[points]
-        order = np.lexsort((head, group))
-        begins = np.flatnonzero(first_of_runs(head[order], group[order]))
-        head, points = head[order[begins]], points[order]
-        stops = _StopsOfRuns.of(self, points)
-        joined_before, before = (columns[:, 0] for columns in self.in_line([weight], points))
-        joined, behind = list[Ints](), list[Ints]()
-        for edges, less, later in changes:
-            less_at_joins, less_at_points = stops.savings(edges, less)
-            joined.append(joined_before - less_at_joins)
-            behind.append(np.maximum.reduceat(before - less_at_points + later[order], begins))
-        if not behind:
-            return np.empty((0, len(first)), np.int64)
-        known = self._pass_of_many(start[self.nodes], np.stack(joined, axis=1))
-        node = self._node_of_point[head]
-        decided = node >= 0
-        value = np.repeat(start[head][None], len(behind), axis=0)
-        value[:, decided] = known[node[decided]].T
-        reached = np.stack(behind) + value
-        return np.maximum.reduceat(reached, np.flatnonzero(first_of_runs(group[order[begins]])), axis=1)
 
     def in_line(self, weights: Iterable[Ints], points: Ids) -> tuple[Ints, Ints]:
         """Return under many weights, a column each, how far (ns) points lie behind nodes.
@@ -288,7 +249,10 @@ class LongestPaths:
 
     def trace_back(self, weight: Ints | Floats, values: Ints | Floats, point: int) -> Ids:
         """Return the edges of a longest path to a point, latest first."""
-        chosen = self._chosen(weight, values)
+        return self._edges_back(self._chosen(weight, values), point)
+
+    def _edges_back(self, chosen: Ids, point: int) -> Ids:
+        """Return the same, given the edge that decides at each rendezvous, as far as the path passes it."""
         # From the first point of each run on it goes on at the source of what decided that: a place in another run.
         first = self.points_of_runs[self.run_start]
         edge = np.where(self._meets[first], chosen[first], self._cause[first])
@@ -301,6 +265,27 @@ class LongestPaths:
         runs = np.array(passed, np.int64)
         ends = self.place_in_run[np.append(point, before[runs[:-1]])].astype(np.int64)
         return self._edges_of_runs(self.run_start[runs], ends[: len(runs)], chosen)
+
+    def edges_over(self, entries: Ints, point: int) -> Ids:
+        """Return the edges of a path to a point, latest first, given the entries of the rendezvous that it takes."""
+        edges, chosen = self.meetings.edge[entries], np.full(len(self.is_root), -1, np.int32)
+        chosen[self.target[edges]] = edges
+        return self._edges_back(chosen, point)
+
+    def passed_edges(self, entries: Ints, point: int) -> Bools:
+        """Mark the same: quicker than in their order."""
+        edges, steps = self.meetings.edge[entries], np.zeros(len(self.points_of_runs) + 1, np.int8)
+        points = np.append(self.source[edges], np.int32(point))
+        while len(points := points[self.run_of[points] >= 0]):
+            first = self.run_start[self.run_of[points]]
+            cause = self.followed_edge[first]
+            np.add.at(steps, first + (cause < 0), 1)
+            np.add.at(steps, self.place_in_run[points] + 1, -1)
+            # Where runs hang on others.
+            points = self.source[cause[cause >= 0]]
+        found = np.zeros(len(self.source), np.bool_)
+        found[edges] = found[self.followed_edge[np.flatnonzero(np.cumsum(steps[:-1], dtype=np.int8))]] = True
+        return found
 
     def _edges_of_runs(self, begins: Ints, ends: Ints, chosen: Ids) -> Ids:
         """Return what caused the points of runs, each from its end back to its first point, end to end."""
@@ -353,7 +338,7 @@ class LongestPaths:
         found: list[list[int]] = [column.tolist() for column in (node, head, meets.head[other])]
         return found[0], found[1], found[2], one, other
 
-    def _pass_of_many(self, start: Ints, weight: Ints) -> Ints:
+    def decided_by_many(self, start: Ints, weight: Ints) -> Ints:
         """Decide at one rendezvous after the other, for all weights (columns) at once."""
         nodes, heads, others, one, other = self._pairs
         known, nothing = np.repeat(start[:, None], weight.shape[1], axis=1), np.zeros((1, weight.shape[1]), np.int64)
@@ -364,7 +349,7 @@ class LongestPaths:
             np.maximum(values[node], latest, out=values[node])
         return known
 
-    def _pass(self, value: Ints, weight: Ints | Floats) -> Any:
+    def decided(self, value: Ints, weight: Ints | Floats) -> Any:
         """Decide at one rendezvous after the other; plain lists, since one number at a time is quicker in them."""
         nodes, heads, others, one, other = self._pairs
         known = value.tolist()
@@ -375,65 +360,118 @@ class LongestPaths:
         return np.array(known, weight.dtype)
 
 
-@dataclass(frozen=True)
-class _StopsOfRuns:
-    """The places in runs where it matters how much was saved before: where they begin, and where ways lead on from.
+class ContractedPaths:
+    """Longest paths to some points under many weights, quicker than of all points: between rendezvous ways are summed.
+
+    It matters how much was saved before where runs begin, and where ways lead on from them: at their stops.
 
     run    b ── c ── d ── e ── f         of b, d and f it matters; what c weighs less is saved at d, and at f
            |         |         |
     stop   0         1         2
 
-    ``stop`` is for each edge the next stop behind it in its run (-1: none), ``entry`` the entry of the rendezvous that
-    it is (-1: none). Of sources of entries, of points asked for, and of what each level of runs hangs on there are the
-    stop, that where the run begins, and the run (-1: not in any).
+    Args:
+        paths: the graph.
+        weight: of each edge (ns).
+        points: those of interest.
     """
 
-    paths: LongestPaths
-    count: int
-    stop: Ids
-    entry: Ids
-    of_joins: Places
-    of_points: Places
-    of_levels: Sequence[Places]
-
-    @classmethod
-    def of(cls, paths: LongestPaths, points: Ids) -> _StopsOfRuns:
-        """Find the stops of the runs of a graph if some points are asked for."""
+    def __init__(self, paths: LongestPaths, weight: Ints, points: Ids) -> None:
+        self.paths, self.points = paths, points
+        self._head = paths.head[points]
+        self._node = paths.node_of_point[self._head]
+        self._entries, self._points = (columns[:, 0] for columns in paths.in_line([weight], points))
         asked = [paths.meetings.source, points, *(above for _, above in paths.levels)]
         is_stop = np.zeros(len(paths.points_of_runs) + 1, np.bool_)
         for one in asked:
             is_stop[paths.place_in_run[one]] = True
         is_stop[paths.run_start], is_stop[-1] = True, False
+        self._stops = int(is_stop.sum())
         before = np.append(np.cumsum(is_stop[:-1]) - is_stop[:-1], -1).astype(np.int32)
         begins = before[np.append(paths.run_start, -1)]
-        places = []
-        for one in asked:
-            run = paths.run_of[one]
-            places.append((before[paths.place_in_run[one]], begins[run], run))
-        stop, entry = (np.full(len(paths.source), -1, np.int32) for _ in range(2))
+        # Of each the stop, that where its run begins, and the run; -1 in none.
+        of = ((before[paths.place_in_run[one]], paths.run_of[one]) for one in asked)
+        self._of_entries, self._of_points, *self._of_levels = [(stop, begins[run], run) for stop, run in of]
+        self._slot = self._slots(before)
+
+    def _slots(self, before: Ids) -> Ids:
+        """Return where what each edge weighs less is summed: by the next stop, by entry, or by the run that it begins.
+
+        Behind the stops one slot takes what is saved nowhere.
+        """
+        paths, slot = self.paths, np.full(len(self.paths.source), self._stops, np.int32)
         follows = np.ones(len(paths.points_of_runs), np.bool_)
         follows[paths.run_start] = False
         inner = np.flatnonzero(follows)
-        stop[paths.followed_edge[inner]] = before[inner]
-        entry[paths.meetings.edge] = np.arange(len(paths.meetings.edge), dtype=np.int32)
-        return cls(paths, int(is_stop.sum()), stop, entry, places[0], places[1], places[2:])
+        slot[paths.followed_edge[inner]] = before[inner]
+        slot[paths.meetings.edge] = self._stops + 1 + np.arange(len(paths.meetings.edge))
+        for runs, _ in paths.levels:
+            slot[paths.followed_edge[paths.run_start[runs]]] = self._stops + 1 + len(paths.meetings.edge) + runs
+        return slot
 
     def savings(self, edges: Ids | Ints, less: Ints) -> tuple[Ints, Ints]:
-        """Return how much is saved (ns) from their nodes up to each entry of the rendezvous, and to each point."""
-        saved = np.zeros(self.count + 1, np.int64)
-        np.add.at(saved, self.stop[edges], less)
+        """Return how much is saved (ns) from their nodes up to each entry of the rendezvous, and up to each point.
+
+        Args:
+            edges: edges that weigh less, perhaps more than once.
+            less: by how much (ns).
+        """
+        entries = len(self.paths.meetings.edge)
+        sums = summed_by(self._slot[edges], less, self._stops + 1 + entries + len(self.paths.run_start))
         # What is in no run stands last: it is taken from itself below.
+        saved, own, begun = np.split(sums, [self._stops + 1, self._stops + 1 + entries])
         np.cumsum(saved[:-1], out=saved[:-1])
-        own = np.zeros(len(self.paths.meetings.edge) + 1, np.int64)
-        np.add.at(own, self.entry[edges], less)
         first = np.zeros(len(self.paths.run_start) + 1, np.int64)
-        if self.of_levels:
-            of_edge = np.zeros(len(self.paths.source), np.int64)
-            np.add.at(of_edge, edges, less)
-        for (runs, _), above in zip(self.paths.levels, self.of_levels, strict=True):
-            first[runs] = _saved_up_to(saved, first, above)
-            first[runs] += of_edge[self.paths.followed_edge[self.paths.run_start[runs]]]
-        return _saved_up_to(saved, first, self.of_joins) + own[:-1], _saved_up_to(saved, first, self.of_points)
+        for (runs, _), above in zip(self.paths.levels, self._of_levels, strict=True):
+            first[runs] = _saved_up_to(saved, first, above) + begun[runs]
+        return _saved_up_to(saved, first, self._of_entries) + own, _saved_up_to(saved, first, self._of_points)
+
+    def latest(
+        self, changes: Iterable[tuple[Ids | Ints, Ints, Ints]], start: Ints, first: Sequence[int]
+    ) -> tuple[Ints, Ints, Ints]:
+        """Return when (ns) the latest of the points is under many weights, and what was decided for that.
+
+        Args:
+            changes: by how much (ns) some edges weigh less, each time, as for :meth:`savings`; and how much later (ns)
+                than its point each of ``points`` counts.
+            start: the value of each point that is a root.
+            first: where each group of points begins; none is empty.
+
+        Returns:
+            a row for each change, a column for each group; and, a column for each change, how far entries lie behind
+            nodes, and the nodes, as in :class:`DecidedPaths`.
+        """
+        paths, group = self.paths, np.searchsorted(first, np.arange(len(self.points)), side="right")
+        # Of all points that hang on one node only the latest one counts, and is kept.
+        order = np.lexsort((self._head, group))
+        begins = np.flatnonzero(first_of_runs(self._head[order], group[order]))
+        head, node = self._head[order[begins]], self._node[order[begins]]
+        joined, behind = list[Ints](), list[Ints]()
+        for edges, less, later in changes:
+            of_entries, of_points = self.savings(edges, less)
+            joined.append(self._entries - of_entries)
+            behind.append(np.maximum.reduceat((self._points - of_points + later)[order], begins))
+        if not behind:
+            return np.empty((0, len(first)), np.int64), np.empty((0, 0), np.int64), np.empty((0, 0), np.int64)
+        entries = np.stack(joined, axis=1)
+        known = paths.decided_by_many(start[paths.nodes], entries)
+        decided = node >= 0
+        value = np.repeat(start[head][None], len(behind), axis=0)
+        value[:, decided] = known[node[decided]].T
+        reached = np.stack(behind) + value
+        latest = np.maximum.reduceat(reached, np.flatnonzero(first_of_runs(group[order[begins]])), axis=1)
+        return latest, entries, known
+
+    def with_savings(self, of_entries: Any, of_points: Any, start: Ints) -> DecidedPaths:
+        """Return the paths where so much is saved up to entries and points, and the values (ns) of roots."""
+        entries = self._entries - of_entries
+        return self.with_decided(entries, self.paths.decided(start[self.paths.nodes], entries), of_points, start)
+
+    def with_decided(
+        self, entries: Ints | Floats, nodes: Ints | Floats, of_points: Ints | Floats, start: Ints
+    ) -> DecidedPaths:
+        """Return the same where the nodes are known."""
+        values = np.where(self._node >= 0, np.append(nodes, 0)[self._node], start[self._head])
+        return DecidedPaths(self.paths, entries, nodes, values + (self._points - of_points))
 
 
 Places = tuple[Ids, Ids, Ids]
@@ -441,5 +479,45 @@ Places = tuple[Ids, Ids, Ids]
 
 def _saved_up_to(saved: Ints, first: Ints, places: Places) -> Ints:
     stop, begin, run = places
-    found: Ints = saved[stop] - saved[begin] + first[run]
-    return found
+    found: Ints = saved[stop] - saved[begin]
+    return found + first[run] if first.any() else found
+
+
+@dataclass(frozen=True)
+class DecidedPaths:
+    """What was decided under some weights (ns): how far entries lie behind nodes, the nodes, and points asked for."""
+
+    paths: LongestPaths
+    entries: Ints | Floats
+    nodes: Ints | Floats
+    values: Ints | Floats
+
+    @cached_property
+    def _before(self) -> tuple[Ints, list[int]]:
+        """The entry that decides at each node (-1: none), of equals the first, which is preferred, and its own node."""
+        meets, of = self.paths.meetings, self.paths.node_of_entry
+        decides = np.flatnonzero(self.nodes[meets.head] + self.entries == self.nodes[of])[::-1]
+        chosen = np.full(len(self.paths.nodes), -1, np.int64)
+        # Written from the back: the first one stays.
+        chosen[of[decides]] = decides
+        return chosen, take_or(meets.head, chosen).tolist()
+
+    @cached_property
+    def _known_entries(self) -> dict[int, Ints]:
+        return {}
+
+    def entries_to(self, point: int) -> Ints:
+        """Return the entries of the rendezvous that a longest path to a point takes, latest first."""
+        if point not in self._known_entries:
+            chosen, before = self._before
+            node, passed = int(self.paths.node_of_point[self.paths.head[point]]), list[int]()
+            while node >= 0:
+                passed.append(node)
+                node = before[node]
+            found = chosen[np.array(passed, np.int64)]
+            self._known_entries[point] = found[found >= 0]
+        return self._known_entries[point]
+
+    def values_before(self, entries: Ints) -> Any:
+        """Return the values of the nodes that entries lead from."""
+        return self.nodes[self.paths.meetings.head[entries]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ from hta_graph.paths.intervals import union
 from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS, EXCESS_FACTOR
 from hta_graph.paths.windows import Window
 from hta_graph.storage.location import Location
-from hta_graph.what_if.longest_paths import LEFT_OUT, LongestPaths
+from hta_graph.what_if.longest_paths import LEFT_OUT, DecidedPaths, LongestPaths
 from hta_graph.what_if.replay_graph import ReplayEdges, ReplayGraph, edge_weights
 
 
@@ -143,22 +143,15 @@ class ModifiedWindow:
         """How long (ns) the window, and the one that is replayed before it, continue after each of their ends."""
         base = self.base
         # Those of tails stand last, and no own weight is that of a tail.
-        first = int(np.searchsorted(base.parts.edge, len(base.edges.row)))
+        first = base.first_tail_part
         edge, length = base.parts.edge[first:], base.parts.length[first:]
         saved = _saved_ns(length, self.factor[first:]) if self.has("factor") else np.zeros(len(length), np.int64)
         return base.tails - summed_by(edge - len(base.edges.row), saved, len(base.ends))
 
-    def saved_by_edges(self) -> tuple[Ids | Ints, Ints]:
-        """Return edges that weigh less, some more than once, and how much (ns) that is; none may be added."""
-        edge, count = self.base.parts.edge, len(self.base.edges.row)
-        if self.is_reweighed or self.drops or self.has("waits"):
-            less = self.base.edges.weight - self.weight
-            changed = np.flatnonzero(less)
-            return changed, less[changed]
+    def saved_by_edges(self) -> SavedByEdges:
+        """Return what scaled parts save; what edges weigh besides is not in it."""
         changed = self._scaled_parts
-        # Those of tails stand last.
-        changed = changed[: np.searchsorted(edge[changed], count)]
-        return edge[changed], _saved_ns(self.base.parts.length[changed], self.factor[changed])
+        return saved_by_parts(self.base, changed, _saved_ns(self.base.parts.length[changed], self.factor[changed]))
 
     @property
     def _scaled_parts(self) -> Ints:
@@ -245,6 +238,25 @@ def _saved_ns(length: Ints, factor: Floats) -> Ints:
     return found
 
 
+SavedByEdges = tuple[Ids | Ints, Ints, Ints]
+"""Edges that weigh less, some more than once, how much (ns) that is, and how long (ns) the tails of the ends are."""
+
+
+def saved_by_parts(base: ReplayGraph, parts: Ints, saved: Ints) -> SavedByEdges:
+    """Return which edges weigh less if some parts (rows, ascending) are shorter by some time (ns)."""
+    edge, count = base.parts.edge[parts], len(base.edges.row)
+    tail = int(np.searchsorted(parts, base.first_tail_part))
+    return edge[:tail], saved[:tail], base.tails - summed_by(edge[tail:] - count, saved[tail:], len(base.ends))
+
+
+def saved_by_scaling(base: ReplayGraph, meant: Bools, factors: Iterable[float]) -> Iterator[SavedByEdges]:
+    """Yield which edges weigh less where some parts take a factor of their time, for one factor after the other."""
+    parts = np.flatnonzero(meant)
+    length = base.parts.length[parts]
+    for factor in factors:
+        yield saved_by_parts(base, parts, length if factor == 0 else _saved_ns(length, np.array(factor)))
+
+
 def _lengthened_parts(length: Ints, edge: Ids, change: Ints) -> Ints:
     """Let the parts of each edge together be longer by a change (ns), in proportion and without rounding anything away.
 
@@ -304,17 +316,32 @@ class PathTotals:
         """
         base, graph = self.base, self.base.graph
         chosen = slice(None) if meant is None else meant[self.rows]
-        rows, length = self.rows[chosen], self.length[chosen]
-        codes, texts = (graph.event_table.name, graph.names) if of_job else row_labels(graph)
-        names = take_or(codes, base.parts.owner[rows])
+        texts = graph.names if of_job else row_labels(graph)[1]
         ranks = len(graph.rank_graphs)
-        key = ((names + 1).astype(np.int64) * len(BoundBy) + base.parts.bound[rows]) * ranks + base.part_rank[rows]
-        time = summed_by(key, length, (len(texts) + 1) * len(BoundBy) * ranks)
+        key = (_keys_of_job if of_job else _keys_of_tables)(base)[self.rows[chosen]]
+        time = summed_by(key, self.length[chosen], (len(texts) + 1) * len(BoundBy) * ranks)
         found = np.flatnonzero(time)
         bound = labels(BoundBy, (found // ranks % len(BoundBy)).astype(np.int8))
         names = texts_of_codes(texts, found // ranks // len(BoundBy) - 1)
         of_rank = np.array([part.rank for part in graph.rank_graphs], object)[found % ranks]
         return path_columns(zip(names, bound, of_rank, time[found].tolist(), strict=True))
+
+
+def _keys_of_parts(base: ReplayGraph, names: Ids) -> Ints:
+    """Number each part by whose it is, given the names of events, its class and its rank."""
+    owner = (take_or(names, base.parts.owner) + 1).astype(np.int64)
+    key: Ints = (owner * len(BoundBy) + base.parts.bound) * len(base.graph.rank_graphs) + base.part_rank
+    return key
+
+
+@memoized
+def _keys_of_tables(base: ReplayGraph) -> Ints:
+    return _keys_of_parts(base, row_labels(base.graph)[0])
+
+
+@memoized
+def _keys_of_job(base: ReplayGraph) -> Ints:
+    return _keys_of_parts(base, base.graph.event_table.name)
 
 
 PathRow = tuple[str | None, str, int, int]
@@ -350,24 +377,51 @@ def modified_path_totals(
         paths: the shape of the draft, where it is known.
     """
     base = draft.base
-    last = base.last_of(values, tails)
+    last = base.last_of(values[base.ends], tails)
     if last < 0:
         return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), base.length_ns)
     passed = (paths or draft.paths()).trace_back(weight, values, int(base.ends[last]))
-    since = None if base.previous is None else base.start_of(values, tails)
+    since = None if base.previous is None else base.start_of(values[base.ends], tails)
     return path_totals_of_edges(draft, values, weight, passed, last, since)
 
 
-def whole_path_totals(
-    draft: ModifiedWindow, values: Ints | Floats, weight: Ints | Floats, tails: Ints | Floats, *, of_previous: bool
-) -> tuple[float, PathTotals]:
-    """Return when (ns) a draft's window, or the one before it, ends, and what leads there from where replay begins."""
-    base = draft.base
-    last = base.last_of(values, tails, of_previous=of_previous)
+def path_totals_without(base: ReplayGraph, meant: Bools, found: DecidedPaths) -> PathTotals:
+    """Return the path of a window in which some parts take no time, given what is then decided."""
+    draft = ModifiedWindow(base)
+    draft.factor[meant] = 0.0
+    last = base.last_of(found.values, draft.tails)
     if last < 0:
-        return float(base.length_ns), PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), base.length_ns)
-    passed = draft.paths().trace_back(weight, values, int(base.ends[last]))
-    return float(values[base.ends[last]] + tails[last]), path_totals_of_edges(draft, values, weight, passed, last)
+        return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), base.length_ns)
+    since = None if base.previous is None else base.start_of(found.values, draft.tails)
+    return path_totals_of_decided(draft, found, last, since)
+
+
+def path_totals_of_decided(
+    draft: ModifiedWindow, found: DecidedPaths, last: int, since: int | None = None
+) -> PathTotals:
+    """Find the parts that the path to one of the ends (its place) passes, as for :func:`path_totals_of_edges`."""
+    base, point = draft.base, int(draft.base.ends[last])
+    entries = found.entries_to(point)
+    if since is None:
+        passes = base.paths.passed_edges(entries, point)
+        if not (passes & (base.edges.weight < 0)).any():
+            on_path = np.append(passes, np.arange(len(base.ends)) == last)
+            rows = np.flatnonzero(on_path[base.parts.edge])
+            return PathTotals(base, rows, draft.lengths_of(rows))
+    else:
+        # What ends before that has no time that counts.
+        entries = entries[: 1 + np.count_nonzero(np.minimum.accumulate(found.values_before(entries)) > since)]
+    passed = base.paths.edges_over(entries, point)
+    weight = draft.exact_weights[0] if np.issubdtype(found.values.dtype, np.floating) else draft.weight
+    # Times are known at the end, and so along the path.
+    reached = found.values[last] - np.cumsum(weight[passed])
+    if since is not None:
+        count = 1 + np.count_nonzero(np.minimum.accumulate(reached) > since)
+        passed, reached = passed[:count], reached[:count]
+    values: Any = np.zeros(len(base.times), weight.dtype)
+    values[base.ends] = found.values
+    values[base.edges.source[passed]] = reached
+    return path_totals_of_edges(draft, values, weight, passed, last, since)
 
 
 def path_totals_of_edges(
@@ -464,8 +518,14 @@ def frozen_share(base: ReplayGraph) -> float:
 
 def time_without_partner(path: PathTotals, meant: Bools | None = None) -> int:
     """Return how much (ns) of some parts on a path, or of all, is communication whose partners are not known."""
-    alone = take_or(path.base.graph.without_partner, path.base.parts.owner, otherwise=False)
+    alone = parts_without_partner(path.base)
     return path.time_of(alone if meant is None else meant & alone)
+
+
+def parts_without_partner(base: ReplayGraph) -> Bools:
+    """Mark the parts that are communication whose partners are not known."""
+    found: Bools = take_or(base.graph.without_partner, base.parts.owner, otherwise=False)
+    return found
 
 
 def possible_waiting_time(path: PathTotals) -> int:

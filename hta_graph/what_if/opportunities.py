@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,14 +25,17 @@ from hta_graph.what_if.driver_lock import locked_calls, with_lock_waits
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,
     PathTotals,
+    SavedByEdges,
     modified_path_totals,
+    parts_without_partner,
+    path_totals_without,
     recorded_path_totals,
-    time_without_partner,
+    saved_by_scaling,
 )
 from hta_graph.what_if.replay import Replayed, replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.selectors import OWNER_LOOKUPS, Selector, issuing_rows, selected_parts
-from hta_graph.what_if.sensitivity import next_on_path
+from hta_graph.what_if.sensitivity import decided_without, keep_without, next_on_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,19 +126,22 @@ def opportunity_rows(
     path = recorded_path_totals(base)[0]
     found = [(what, meant, path.time_of(meant)) for what, meant in _candidates(base, path, kinds)]
     found = [one for one in found if is_opportunity(one[2], base.length_ns)]
-    # Made one by one: together they take more memory than all else.
-    drafts = (_scaled_window(base, meant, factor) for _, meant, _ in found for factor in (0.5, 0.0))
-    saved = savings_of(base, tracked(drafts, 2 * len(found))).reshape(-1, 2).tolist()
+    alone = parts_without_partner(base)
+    saved, decided = _savings_by_scaling(base, [meant for _, meant, _ in found])
     rows = [
         Opportunity(
-            what.kind, what.pattern, time, half, free, None, _possible_waiting(path, meant),
+            what.kind, what.pattern, time, half, free, None, _possible_waiting(path, meant, alone),
             operator_evidence(base, what.kind, meant),
         )
-        for (what, meant, time), (half, free) in zip(found, saved, strict=True)
+        for (what, meant, time), (half, free) in zip(found, saved.tolist(), strict=True)
     ]  # fmt: skip
     order = opportunity_order(rows)
-    meant = {at: found[at][1] for at in order[: ROWS_WITH_NEXT if names_next else 0]}
-    following = {at: _next_after_change(base, path, meant[at]) for at in tracked(meant)}
+    following = dict[int, str | None]()
+    for at in tracked(order[: ROWS_WITH_NEXT if names_next else 0]):
+        what, meant, _ = found[at]
+        if decided is not None:
+            keep_without(base, what, meant, *(columns[:, len(FACTORS) * at + 1] for columns in decided))
+        following[at] = _next_after_change(base, path, what, meant)
     return [replace(rows[at], next=following[at]) if at in following else rows[at] for at in order]
 
 
@@ -147,12 +154,12 @@ def operator_evidence(base: ReplayGraph, kind: str, meant: Bools) -> str | None:
     )
 
 
-def _possible_waiting(path: PathTotals, meant: Bools) -> int:
-    """Return how much (ns) of some time on a path can be waiting for ranks whose traces are missing.
+def _possible_waiting(path: PathTotals, meant: Bools, alone: Bools) -> int:
+    """Return how much (ns) of some time on a path can be waiting for ranks whose traces are missing (``alone``).
 
     While a collective of Gloo runs, silence of the host most likely waits for it.
     """
-    alone_ns, graph, events = time_without_partner(path, meant), path.base.graph, path.base.graph.event_table
+    alone_ns, graph, events = path.time_of(meant & alone), path.base.graph, path.base.graph.event_table
     rows = graph.event_flags.gloo_collective
     if isinstance(graph, JobGraph) or not rows.any():
         return alone_ns
@@ -162,16 +169,44 @@ def _possible_waiting(path: PathTotals, meant: Bools) -> int:
 
 
 def savings_of(base: ReplayGraph, drafts: Iterable[ModifiedWindow]) -> Ints:
-    """Return how much shorter (ns) a window would be with each of several drafts: quicker than one after the other."""
+    """Return how much shorter (ns) a window would be with each of several drafts that only scale what is in it.
+
+    That is quicker than one after the other.
+    """
     if locked_calls(base) is not None:
         # Calls then wait for the driver's lock as they come: each draft has a shape of times of its own.
         return np.array([Replayed(draft, ()).saved_ns for draft in drafts], np.int64)
+    return _savings_of_changes(base, (draft.saved_by_edges() for draft in drafts))[0]
+
+
+FACTORS = (0.5, 0.0)
+"""Of the time of a thing."""
+
+
+def _savings_by_scaling(base: ReplayGraph, every: Sequence[Bools]) -> tuple[Ints, tuple[Ints, Ints] | None]:
+    """Return the same at twice the speed of some parts, and without them, and what is then decided, where it is known.
+
+    That is a row for each set of parts, and two columns for each.
+    """
+    # Made one by one: together they take more memory than all else.
+    if locked_calls(base) is not None:
+        drafts = (_scaled_window(base, meant, factor) for meant in every for factor in FACTORS)
+        return savings_of(base, tracked(drafts, len(FACTORS) * len(every))).reshape(-1, len(FACTORS)), None
+    changes = chain.from_iterable(saved_by_scaling(base, meant, FACTORS) for meant in tracked(every))
+    saved, decided = _savings_of_changes(base, changes)
+    return saved.reshape(-1, len(FACTORS)), decided
+
+
+def _savings_of_changes(base: ReplayGraph, changes: Iterable[SavedByEdges]) -> tuple[Ints, tuple[Ints, Ints] | None]:
+    """Return the same, given what edges weigh less, and what is then decided: entries and nodes, a column for each."""
     if not len(base.window.sink.ends):
-        return np.zeros(len([*drafts]), np.int64)
-    changes = ((*draft.saved_by_edges(), draft.tails) for draft in drafts)
-    latest = base.paths.latest(base.edges.weight, changes, base.times, base.ends, base.first_ends)
+        return np.zeros(len([*changes]), np.int64), None
+    places, paths = base.deciding_ends
+    first = np.searchsorted(places, base.first_ends).tolist()
+    of_ends = ((edges, less, tails[places]) for edges, less, tails in changes)
+    latest, *decided = paths.latest(of_ends, base.times, first)
     saved: Ints = recorded_path_totals(base)[1] - base.ends_of_latest(latest)
-    return saved
+    return saved, (decided[0], decided[1])
 
 
 def is_opportunity(on_path_ns: int, window_ns: int) -> bool:
@@ -190,7 +225,9 @@ def _scaled_window(base: ReplayGraph, meant: Bools, factor: float) -> ModifiedWi
     return draft
 
 
-def _next_after_change(base: ReplayGraph, path: PathTotals, meant: Bools) -> str | None:
+def _next_after_change(base: ReplayGraph, path: PathTotals, what: Selector, meant: Bools) -> str | None:
+    if locked_calls(base) is None:
+        return next_on_path(path, path_totals_without(base, meant, decided_without(base, what, meant)), meant)
     draft = with_lock_waits(_scaled_window(base, meant, 0.0))
     weight = draft.weight
     values = base.paths.values(weight, base.times)

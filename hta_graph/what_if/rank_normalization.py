@@ -46,13 +46,10 @@ from hta_graph.what_if.selectors import issuing_rows
 class EdgeCorrespondence(Columns):
     """For every edge its ``place`` (-1: none), which edges of other steps and ranks share; its rank's part and step.
 
-    ``alike`` numbers edges between events of the same names around the same ones, however many there are of them.
-
     ``step`` is the profiler step that issued it, as a number; -1 outside of steps, 0 in a trace without any.
     """
 
     place: Ints
-    alike: Ints
     part: Ids
     step: Ints
 
@@ -61,17 +58,25 @@ class EdgeCorrespondence(Columns):
 def edge_correspondence(graph: DependencyGraph) -> EdgeCorrespondence:
     """Find the edges at the same place: of equal kind, between points of events that stand at the same place."""
     keys = correspondence_keys(graph)
-    place, alike = (freeze(_numbered_keys(column)) for column in (keys.place, keys.alike))
-    return EdgeCorrespondence(place, alike, keys.part, keys.step)
+    return EdgeCorrespondence(freeze(_numbered_keys(keys.place)), keys.part, keys.step)
 
 
 @memoized
 def correspondence_keys(graph: DependencyGraph) -> EdgeCorrespondence:
     """Find the same with large numbers that the graphs of other ranks give to the same places, each on its own."""
-    step, names = _issuing_steps(graph), hash_texts(graph.names)[graph.event_table.name]
-    place, alike = (_edge_keys(graph, key, names) for key in _event_keys(graph, step, names))
-    target = event_of(graph.edge_table.target)
-    return EdgeCorrespondence(freeze(place), freeze(alike), freeze(graph.rank_index_of(target)), freeze(step[target]))
+    place, target = _edge_keys(graph, _event_keys(graph)[0]), event_of(graph.edge_table.target)
+    return EdgeCorrespondence(freeze(place), freeze(graph.rank_index_of(target)), freeze(_issuing_steps(graph)[target]))
+
+
+@memoized
+def _keys_of_alike(graph: DependencyGraph) -> Ints:
+    """Give keys to edges between events of the same names around the same ones, however many there are of them."""
+    return freeze(_edge_keys(graph, _event_keys(graph)[1]))
+
+
+@memoized
+def _keys_of_names(graph: DependencyGraph) -> Ints:
+    return hash_texts(graph.names)[graph.event_table.name]
 
 
 def _numbered_keys(keys: Ints) -> Ints:
@@ -82,19 +87,20 @@ def _numbered_keys(keys: Ints) -> Ints:
     return found
 
 
-def _edge_keys(graph: DependencyGraph, key: Ints, names: Ints) -> Ints:
+def _edge_keys(graph: DependencyGraph, key: Ints) -> Ints:
     """Give keys to edges by those of the events that they lead between, else of their names; -1 where one has none."""
     edges = graph.edge_table
     source, target = key[event_of(edges.source)], key[event_of(edges.target)]
     # What comes from another rank is what the target takes part in, whichever rank and event of a name it comes from.
     from_others = np.isin(edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
-    begins = np.where(from_others, hash_rows(names[event_of(edges.source)]), source)
+    begins = np.where(from_others, hash_rows(_keys_of_names(graph)[event_of(edges.source)]), source)
     side = np.where(from_others, 0, edges.source & 1)
     known = (begins >= 0) & (target >= 0)
     return np.where(known, hash_rows(edges.kind, begins, side, target, edges.target & 1), -1)
 
 
-def _event_keys(graph: DependencyGraph, step: Ints, names: Ints) -> tuple[Ints, Ints]:
+@memoized
+def _event_keys(graph: DependencyGraph) -> tuple[Ints, Ints]:
     """Give keys to the places of events, which those of other steps and ranks share, and to the kinds of events alike.
 
     Those alike have one name and lie inside the same operators and annotations on a like lane; at one place are those
@@ -102,8 +108,10 @@ def _event_keys(graph: DependencyGraph, step: Ints, names: Ints) -> tuple[Ints, 
     """
     events = graph.event_table
     rows = np.arange(len(events), dtype=np.int32)
-    call, part = issuing_rows(graph, rows), graph.rank_index_of(rows)
-    alike = hash_rows(names, _call_path_keys(graph, call), take_or(_comparable_lanes(graph), events.lane))
+    call, part, step = issuing_rows(graph, rows), graph.rank_index_of(rows), _issuing_steps(graph)
+    alike = hash_rows(
+        _keys_of_names(graph), _call_path_keys(graph, call), take_or(_comparable_lanes(graph), events.lane)
+    )
     owner = pair_key(part, step)
     # In the order of issue: which of several workers is free first is chance.
     issued = graph.timeline.position[start_point(np.where(call >= 0, call, rows))]
@@ -118,6 +126,7 @@ def _event_keys(graph: DependencyGraph, step: Ints, names: Ints) -> tuple[Ints, 
     return np.where(known, hash_rows(alike, among, nth), -1), np.where(known, alike, -1)
 
 
+@memoized
 def _issuing_steps(graph: DependencyGraph) -> Ints:
     """Return for each event the number of the step in which its rank issued it; -1: in none."""
     issued, found = issue_times(graph), np.full(len(graph.event_table), -1, np.int64)
@@ -164,10 +173,12 @@ def median_weights(graph: DependencyGraph, among: Bools) -> Ints:
     """Return for each edge the median weight (ns) of those at its place, among some edges; its own where none is."""
     places, weight = edge_correspondence(graph).place, edge_weights(graph).weight
     chosen = np.flatnonzero(among & (places >= 0))
-    count = int(places.max(initial=-1)) + 1
-    median = percentiles_by(places[chosen], weight[chosen], count, 50)
-    has = np.bincount(places[chosen], minlength=count) > 0
-    known = take_or(has, places, otherwise=False)
+    count = np.bincount(places[chosen], minlength=int(places.max(initial=-1)) + 1)
+    median = np.zeros(len(count), np.int64)
+    median[places[chosen]] = weight[chosen]
+    several = chosen[count[places[chosen]] > 1]
+    median[count > 1] = percentiles_by(places[several], weight[several], len(count), 50)[count > 1]
+    known = take_or(count > 0, places, otherwise=False)
     found: Ints = np.where(known, take_or(median, places), weight)
     return found
 
@@ -203,14 +214,14 @@ class _KeyedEdges:
 
 
 def _keyed_edges(graph: DependencyGraph, part: int) -> _KeyedEdges:
-    known, row = correspondence_keys(graph), edges_by_rank(graph)[part]
+    known, alike, row = correspondence_keys(graph), _keys_of_alike(graph), edges_by_rank(graph)[part]
     weight = edge_weights(graph).weight[row]
     # Only a lane's own time adds up, also what follows a wait: lags overlap.
     of_lane = np.isin(ROLE[graph.edge_table.kind[row]], (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.AWAKENING))
     # How much of a communication without a partner is waiting is not known.
     is_told = ~graph.without_partner[event_of(graph.edge_table.target[row])]
-    has_time = of_lane & (known.alike[row] >= 0) & (weight > 0) & is_told
-    kind = np.where(has_time, hash_rows(known.alike[row], known.step[row]), -1)
+    has_time = of_lane & (alike[row] >= 0) & (weight > 0) & is_told
+    kind = np.where(has_time, hash_rows(alike[row], known.step[row]), -1)
     return _KeyedEdges(row, weight, np.where(is_told, known.place[row], -1), kind)
 
 

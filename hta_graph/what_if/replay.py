@@ -98,7 +98,7 @@ class Replayed:
     @property
     def starts_earlier_ns(self) -> int:
         """By how much (ns) the iterations before, where they are replayed, too, end earlier, and this one starts."""
-        return self.window.start_ns - self.draft.base.start_of(self._values, self._tails)
+        return self.window.start_ns - self.draft.base.start_of(self._values[self.draft.base.ends], self._tails)
 
     @property
     def saved_without_lock_ns(self) -> int:

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, stable_order, summed_by, take_or
+from hta_graph.arrays import Columns, freeze, last_of_runs, stable_order, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, is_end
@@ -43,7 +43,7 @@ from hta_graph.paths.time_accounting import TimeAccounting, TimePart, explained_
 from hta_graph.paths.window_ends import NO_POINTS, issue_times
 from hta_graph.paths.windows import Window
 from hta_graph.quick_dataclass import dataclass
-from hta_graph.what_if.longest_paths import LongestPaths
+from hta_graph.what_if.longest_paths import ContractedPaths, LongestPaths
 
 DEFAULT_LAG_NS = 10_000
 """Where no lag of a kind ever bound anything: launches, streams and returns take 1 to 10 µs on healthy machines."""
@@ -423,6 +423,27 @@ class ReplayGraph:
             np.append(self.graph.timeline.position, np.int32(-1)), ~self.is_inside, edges.preferred, kept,
         )  # fmt: skip
 
+    @cached_property
+    def contracted(self) -> ContractedPaths:
+        """The window's paths to its ends as recorded, for other weights."""
+        return ContractedPaths(self.paths, self.edges.weight, self.ends)
+
+    @cached_property
+    def deciding_ends(self) -> tuple[Ints, ContractedPaths]:
+        """The places among ``ends`` of those that may be the latest however parts are scaled, and the paths to them.
+
+        No end is behind another one in line, unless by a clock fault; one that the window continues behind may decide.
+        """
+        paths, own = self.paths, len(self.window.sink.ends)
+        run, at = paths.run_of[self.ends], paths.place_in_run[self.ends]
+        faults = np.append(np.cumsum(self.edges.weight[paths.followed_edge] < 0), 0)[at]
+        order = np.lexsort((at, faults, run, np.arange(len(at)) >= own))
+        last = last_of_runs(*(column[order] for column in (faults, run, np.arange(len(at)) >= own)))
+        decides = (run < 0) | (self.tails > 0)
+        decides[order[last]] = True
+        places = np.flatnonzero(decides)
+        return places, ContractedPaths(paths, self.edges.weight, self.ends[places])
+
     # -- whose the time is ---------------------------------------------------------------------------------------------
 
     @cached_property
@@ -442,6 +463,11 @@ class ReplayGraph:
         found = replace(found, start=start, length=np.minimum(found.start + found.length, self.window.end_ns) - start)
         found = found.take(found.length > 0)
         return found.take(np.lexsort((found.start, found.edge)))
+
+    @cached_property
+    def first_tail_part(self) -> int:
+        """Where the parts of tails, which stand last, begin."""
+        return int(np.searchsorted(self.parts.edge, np.int32(len(self.edges.row))))
 
     def _frozen_parts(self) -> EdgeParts:
         """Give the time before points without a cause no owner."""
@@ -545,13 +571,13 @@ class ReplayGraph:
         return self.window.start_ns + np.maximum(latest[:, 0] - latest[:, 1], 0)
 
     def start_of(self, values: Ints | Floats, tails: Ints | Floats) -> int:
-        """Return when (ns) the window starts with some values and tails: when those before end, if these may move."""
+        """Return when (ns) the window starts with some values of ``ends``: when those before end, if these may move."""
         if self.previous is None:
             return self.window.start_ns
-        return int((values[self.ends] + tails)[len(self.window.sink.ends) :].max())
+        return int((values + tails)[len(self.window.sink.ends) :].max())
 
     def last_of(self, values: Ints | Floats, tails: Ints | Floats, *, of_previous: bool = False) -> int:
-        """Return the place among ``ends`` of the one with which the window ends; -1 if it waits for none.
+        """Return the place among ``ends`` of the one with which the window ends, by their values; -1: waits for none.
 
         Of several it is the one with which it ends as recorded, else one of the same rank. If asked, it is that of the
         window before.
@@ -561,7 +587,7 @@ class ReplayGraph:
             sink, first = self.previous.sink, len(sink.ends)
         if not len(sink.ends):
             return -1
-        reached = values[sink.ends] + tails[first : first + len(sink.ends)]
+        reached = (values + tails)[first : first + len(sink.ends)]
         latest = np.flatnonzero(reached == reached.max())
         rank = self.graph.rank_index_of(event_of(np.append(sink.ends[latest], np.int32(sink.point))))
         is_usual, of_its_rank = sink.ends[latest] == sink.point, rank[:-1] == rank[-1]

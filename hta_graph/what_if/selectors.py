@@ -88,8 +88,10 @@ class Selector:
         Raises:
             PatternError: it is neither a name nor a regular expression, or takes too long.
         """
+        if self.reading:
+            return self.read_as(self.reading, graph.names)
         marked = np.zeros(max(len(graph.names), 1), np.bool_)
-        for reading in (self.reading,) if self.reading else PATTERN_READINGS:
+        for reading in PATTERN_READINGS:
             marked = self.read_as(reading, graph.names)
             if marked[codes].any():
                 break
@@ -129,10 +131,13 @@ def selected_parts(base: ReplayGraph, what: Selector) -> Bools:
     Raises:
         QueryError: it names nothing in the window.
     """
-    asked, known = what.read_in(base), _known_parts(base)
-    if asked not in known:
-        known[asked] = freeze(SELECTORS[what.kind](base, asked) & base.may_change)
-    found = known[asked]
+    known = _known_parts(base)
+    if what not in known:
+        # As it is written and as it is read.
+        asked = what.read_in(base)
+        known[what] = known[asked] if asked in known else freeze(SELECTORS[what.kind](base, asked) & base.may_change)
+        known[asked] = known[what]
+    found = known[what]
     if not found.any():
         raise _no_match_error(base, what)
     return found
@@ -353,7 +358,7 @@ def _inside_marked(marked: Bools, around: Ladder) -> Bools:
     """Mark the rows that are marked or lie inside a marked one."""
     found = marked.copy()
     for rows, above in around:
-        found[rows] |= found[above]
+        found[rows[found[above]]] = True
     return found
 
 

@@ -22,11 +22,18 @@ import numpy as np
 
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
-from hta_graph.model import Bools, BoundBy
+from hta_graph.model import Bools, BoundBy, Ints
 from hta_graph.paths.windows import WindowQuery
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.driver_lock import locked_calls
-from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals, recorded_path_totals, whole_path_totals
+from hta_graph.what_if.longest_paths import DecidedPaths
+from hta_graph.what_if.modified_window import (
+    ModifiedWindow,
+    PathTotals,
+    path_totals_of_decided,
+    recorded_path_totals,
+    saved_by_scaling,
+)
 from hta_graph.what_if.replay import Replayed, replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.selectors import Selector, selected_parts
@@ -43,17 +50,24 @@ TOLERANCE_NS = 2
 
 @dataclass(frozen=True)
 class _Line:
-    """The length of one path (ns): ``fixed`` and, for every part of the factor, ``scaled``."""
+    """The length of one path (ns): ``fixed`` and, for every part of the factor, ``scaled``.
+
+    ``find_others`` finds what else the path consists of, by name; most lines are none of those that are asked for it.
+    """
 
     fixed: int
     scaled: int
-    path: PathTotals
+    find_others: Callable[[], Mapping[str, Any]]
 
     def at(self, factor: Fraction) -> Fraction:
         return self.fixed + factor * self.scaled
 
     def meets(self, other: _Line) -> Fraction:
         return Fraction(other.fixed - self.fixed, self.scaled - other.scaled)
+
+    @cached_property
+    def others(self) -> Mapping[str, Any]:
+        return self.find_others()
 
 
 @dataclass(frozen=True)
@@ -110,24 +124,24 @@ def sensitivity(
     base = replay_graph(graph, window)
     meant = selected_parts(base, Selector.of(what))
     measured = recorded_path_totals(base)[1] - base.window.start_ns
-    replays = _Replays(base, meant)
-    ends = _corners(_longest_lines(partial(replays.line, of_previous=False), within_ns), meant)
+    replays = _Replays(base, Selector.of(what), meant)
+    several = len(graph.rank_graphs) > 1
+    ends = _corners(_longest_lines(partial(replays.line, of_previous=False), within_ns), several=several)
     if base.previous is not None:
-        starts = _corners(_longest_lines(partial(replays.line, of_previous=True), within_ns), meant)
+        starts = _corners(_longest_lines(partial(replays.line, of_previous=True), within_ns), several=several)
         ends = _without_slight_bends(_differences(ends, starts), max(within_ns, TOLERANCE_NS))
     if locked_calls(base) is not None:
         ends = _without_slight_bends(_with_lock(base, meant, ends), max(within_ns, TOLERANCE_NS))
     return Curve(what, measured, ((1.0, measured, *ends[0][2:]), *ends[1:]))
 
 
-def _corners(lines: Sequence[_Line], meant: Bools) -> list[Corner]:
+def _corners(lines: Sequence[_Line], *, several: bool) -> list[Corner]:
     """Return where lines that follow each other meet, with the first and the last factor."""
     corners: list[Corner] = [(1.0, round(lines[0].at(Fraction(1))), lines[0].scaled, None)]
     for steep, flat in pairwise(lines):
         factor = steep.meets(flat)
-        corners.append(
-            (float(factor), round(steep.at(factor)), flat.scaled, next_on_path(steep.path, flat.path, meant))
-        )
+        follows = next_in_columns(steep.others, flat.others, several=several)
+        corners.append((float(factor), round(steep.at(factor)), flat.scaled, follows))
     return [*corners, (0.0, round(lines[-1].at(Fraction(0))), 0, None)]
 
 
@@ -170,44 +184,76 @@ def _without_slight_bends(corners: Sequence[Corner], within_ns: int) -> list[Cor
     return [(at, length, slope, follows) for (at, length, _, follows), slope in zip(kept, [*slopes, 0], strict=True)]
 
 
+@memoized
+def _known_without(base: ReplayGraph) -> dict[Selector, DecidedPaths]:
+    """Return what is known to be decided in a window without things: a table and curves need the same."""
+    return {}
+
+
+def decided_without(base: ReplayGraph, what: Selector, meant: Bools) -> DecidedPaths:
+    """Return what is decided in a window where a thing, which some parts of time are, takes none."""
+    known, asked = _known_without(base), what.read_in(base)
+    if asked not in known:
+        edges, less, _ = next(saved_by_scaling(base, meant, (0.0,)))
+        known[asked] = base.contracted.with_savings(*base.contracted.savings(edges, less), base.times)
+    return known[asked]
+
+
+def keep_without(base: ReplayGraph, what: Selector, meant: Bools, entries: Ints, nodes: Ints) -> None:
+    """Keep what is then decided, where it was found among many: entries and nodes as in :class:`DecidedPaths`."""
+    edges, less, _ = next(saved_by_scaling(base, meant, (0.0,)))
+    of_points = base.contracted.savings(edges, less)[1]
+    found = base.contracted.with_decided(entries.copy(), nodes.copy(), of_points, base.times)
+    _known_without(base)[what.read_in(base)] = found
+
+
+@memoized
+def _decided_as_recorded(base: ReplayGraph) -> DecidedPaths:
+    nothing = np.zeros(0, np.int64)
+    return base.contracted.with_savings(*base.contracted.savings(nothing, nothing), base.times)
+
+
 class _Replays:
     """A window in which the time of something is multiplied by factors, replayed once with each."""
 
-    def __init__(self, base: ReplayGraph, meant: Bools) -> None:
-        self._base, self._meant = base, meant
-        self._known: dict[Fraction, _Replay] = {}
+    def __init__(self, base: ReplayGraph, what: Selector, meant: Bools) -> None:
+        self._base, self._what, self._meant = base, what, meant
+        edges, less, tails = next(saved_by_scaling(base, meant, (0.0,)))
+        self._of_entries, self._of_points = base.contracted.savings(edges, less)
+        self._of_tails = base.tails - tails
+        self._known: dict[Fraction, tuple[DecidedPaths, Any, int]] = {}
 
     def line(self, factor: Fraction, *, of_previous: bool) -> _Line:
         """Return the line of the longest path to the end of the window, or of the one before."""
         base = self._base
+        if factor not in self._known:
+            self._known[factor] = self._replay(factor)
+        found, tails, begins_ns = self._known[factor]
+        last = base.last_of(found.values, tails, of_previous=of_previous)
+        if last < 0:
+            return _Line(base.length_ns, 0, dict)
+        passed = found.entries_to(int(base.ends[last]))
+        scaled = int(self._of_entries[passed].sum() + self._of_points[last] + self._of_tails[last])
+        fixed = round(float(found.values[last] + tails[last] - begins_ns) - float(factor) * scaled)
+        return _Line(fixed, scaled, partial(self._others, factor, last))
+
+    def _replay(self, factor: Fraction) -> tuple[DecidedPaths, Any, int]:
+        """Return what is decided, the tails of the ends, and when (ns) the window begins."""
+        base = self._base
         if factor == 1:
-            end, path = _recorded_paths(base)[of_previous]
-        else:
-            if factor not in self._known:
-                draft = ModifiedWindow(base)
-                draft.factor[self._meant] = float(factor)
-                self._known[factor] = _replayed(draft)
-            end, path = whole_path_totals(*self._known[factor], of_previous=of_previous)
-        scaled = int(base.parts.length[path.rows[self._meant[path.rows]]].sum())
-        return _Line(round(end - float(factor) * scaled), scaled, path)
+            return _decided_as_recorded(base), base.tails, base.window.start_ns
+        if factor == 0:
+            return decided_without(base, self._what, self._meant), base.tails - self._of_tails, base.window.start_ns
+        # Rounded to whole nanoseconds part by part the length would be no line, and dates are too long for fractions.
+        saved, start = 1.0 - float(factor), base.times - base.window.start_ns
+        found = base.contracted.with_savings(saved * self._of_entries, saved * self._of_points, start)
+        return found, base.tails - saved * self._of_tails, 0
 
-
-_Replay = tuple[ModifiedWindow, Any, Any, Any]
-"""A changed window, the times of all points, the weights that led to these, and the tails of the ends."""
-
-
-def _replayed(draft: ModifiedWindow) -> _Replay:
-    base = draft.base
-    # Rounded to whole nanoseconds part by part the length would be no line.
-    weight, tails = draft.exact_weights
-    return draft, base.paths.values(weight, base.times - base.window.start_ns), weight, tails
-
-
-@memoized
-def _recorded_paths(base: ReplayGraph) -> list[tuple[float, PathTotals]]:
-    """Return when (ns) the window ends, and the one before it, with the path: the line of every thing begins there."""
-    replay, asked = _replayed(ModifiedWindow(base)), [False] if base.previous is None else [False, True]
-    return [whole_path_totals(*replay, of_previous=of_previous) for of_previous in asked]
+    def _others(self, factor: Fraction, last: int) -> Mapping[str, Any]:
+        """Return what the path to an end (its place) consists of, by name, but for what is scaled."""
+        draft = ModifiedWindow(self._base)
+        draft.factor[self._meant] = float(factor)
+        return path_totals_of_decided(draft, self._known[factor][0], last).by_name(~self._meant)
 
 
 def _longest_lines(line: Callable[[Fraction], _Line], within_ns: int) -> list[_Line]:

@@ -37,8 +37,7 @@ def report(given: Path, rounds: int) -> str:
     one = statistics.median(another(at / rounds) for at in range(rounds))
     base = replay_graph(graph, hg.whole())
     every = np.arange(len(base.edges.row)), np.ones(len(base.edges.row), np.int64), base.tails
-    asked = base.times, base.ends, base.first_ends
-    many = seconds(lambda: base.paths.latest(base.edges.weight, [every] * MANY, *asked))
+    many = seconds(lambda: base.contracted.latest([every] * MANY, base.times, base.first_ends))
     table = seconds(lambda: hg.opportunities(graph, hg.whole()))
     curve = seconds(lambda: hg.sensitivity(graph, "class:cpu_bound", hg.whole()))
     slack = seconds(lambda: hg.slack(graph, hg.whole()))

@@ -73,7 +73,7 @@ def by_brute_force(graph: hg.DependencyGraph, source: int, target: int) -> int:
     return int(max(min(events.loc[source, "end_ns"], begun) - max(since), 0)) if since else -1
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_simulated_streams_waited_as_long_as_is_found(seed: int) -> None:
     """By brute force to the nanosecond; of the truth, which knows every latency, a few microseconds are missing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,10 @@ from tests.support.random_rows import graph_of
 from tests.support.trace_builder import TraceBuilder
 from tests.trace_fuzz import seeds
 
-GRAPHS = [graph_of(raw) for _, raw in seeds()[:6]]
+
+@cache
+def graphs() -> list[hg.DependencyGraph]:
+    return [graph_of(raw) for _, raw in seeds()[:6]]
 
 
 def harmed_edges(graph: hg.DependencyGraph, rng: random.Random, harms: int) -> EdgeTable:
@@ -41,7 +45,7 @@ def harmed_edges(graph: hg.DependencyGraph, rng: random.Random, harms: int) -> E
 
 @for_all(st.integers(0, 5), st.integers(0, 2**32), st.integers(0, 2), examples=160)
 def test_edges_stand_where_they_can_if_no_mask_marks_one(which: int, seed: int, harms: int) -> None:
-    graph = GRAPHS[which]
+    graph = graphs()[which]
     edges = harmed_edges(graph, random.Random(seed), harms)
     marked = [without_points(graph.trace, edges.source), without_points(graph.trace, edges.target)]
     marked += [wrong for wrong, _ in invalid_edges(edges, graph.trace)]
@@ -50,7 +54,7 @@ def test_edges_stand_where_they_can_if_no_mask_marks_one(which: int, seed: int, 
 
 @for_all(st.integers(0, 5), st.integers(0, 2**32), st.integers(0, 2), st.booleans(), examples=160)
 def test_edges_that_go_forward_close_no_cycle(which: int, seed: int, harms: int, at_once: bool) -> None:
-    graph, rng = GRAPHS[which], random.Random(seed)
+    graph, rng = graphs()[which], random.Random(seed)
     if at_once:
         # Few instants: nearly all edges are without lag, and only the order at an instant tells.
         events = graph.event_table
@@ -64,8 +68,8 @@ def test_edges_that_go_forward_close_no_cycle(which: int, seed: int, harms: int,
 
 
 def test_most_graphs_are_told_to_be_acyclic_without_sorting_their_points() -> None:
-    told = [all_go_forward(graph.edge_table, graph.trace, graph.timeline.times) for graph in GRAPHS]
-    assert told.count(True) >= len(GRAPHS) // 2
+    told = [all_go_forward(graph.edge_table, graph.trace, graph.timeline.times) for graph in graphs()]
+    assert told.count(True) >= len(graphs()) // 2
 
 
 def test_rows_without_length_before_an_end_are_told_by_the_edges_to_it(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from tests.judgement.question import KINDS, Answer
 
 TOOL = Tool(this_tool.ask)
 QUICK = (
-    "rank/fsdp-nccl-0", "cause/slow-kernel-0", "cause/serving-vllm-scheduler-0", "gain/kernels-of-a-name-free-much-0",
-    "regression/plain-everything-0", "healthy/program-0", "unknown/truncated-file-0", "unknown/one-rank-pairs_once",
+    "rank/ddp-nccl-1", "cause/slow-kernel-0", "cause/serving-vllm-scheduler-0", "gain/kernels-of-a-name-free-much-0",
+    "regression/host-everything-0", "healthy/program-0", "unknown/truncated-file-0", "unknown/one-rank-pairs_once",
 )  # fmt: skip
 """Of each kind the questions that cost least."""
 FLOORS = {"rank": 0.85, "cause": 0.9, "gain": 0.7, "regression": 0.93, "healthy": 1.0, "unknown": 1.0}

@@ -36,7 +36,6 @@ Kind = Callable[[JobShape], JobProgram]
 STEPS, DELAY_NS = 6, 2_000_000
 KINDS = (ddp, fsdp, tensor_parallel, pipeline)
 BACKENDS: tuple[Backend, ...] = ("nccl", "gloo")
-EACH_BY_CHANCE = pytest.mark.sampled(4)
 
 
 def simulated(
@@ -66,8 +65,7 @@ def check(job: hg.JobGraph, found: JobVerdict) -> None:
     assert (delays.delay <= delays.length).all()
 
 
-@pytest.mark.sampled(6)
-@EACH_BY_CHANCE
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
@@ -97,7 +95,6 @@ def test_a_rank_that_ends_its_step_late_delays_the_next_one_by_all_of_that(tmp_p
 
 
 @pytest.mark.sampled(6)
-@EACH_BY_CHANCE
 @pytest.mark.parametrize("kind", [*KINDS, experts])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_nobody_is_accused_where_nobody_is_late(tmp_path: Path, kind: Kind, backend: Backend) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ def truth_of(name: str) -> list[dict[str, Any]]:
     return found
 
 
+@cache
 def graphs_of(name: str) -> list[hg.DependencyGraph]:
     return [hg.build_graph(hg.read_trace(RECORDED / name / f"rank{rank}.json.gz")) for rank in range(2)]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import subprocess
@@ -24,19 +23,12 @@ PROGRAM = (sys.executable, "-m", "analyses.cli.main")
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """Run a command in this process; return its exit status, standard output and standard error.
-
-    A command that collects garbage looks through its own objects, as in a process of its own, and not through those
-    of all tests before.
-    """
+    """Run a command in this process; return its exit status, standard output and standard error."""
     capsys.readouterr()
-    gc.freeze()
     try:
         status = main([str(item) for item in arguments])
     except SystemExit as stop:
         status = int(stop.code or 0)
-    finally:
-        gc.unfreeze()
     done = capsys.readouterr()
     return status, done.out, done.err
 

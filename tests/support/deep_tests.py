@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from hypothesis.strategies import SearchStrategy
 SHARE = float(os.environ.get("HTA_GRAPH_DEPTH", "0.1"))
 """The share of its cases that a deep test looks at: all of them in ``.ci/deep``, which may take longer than CI."""
 Kind = TypeVar("Kind")
-LEAST_EXAMPLES, MOST_EXAMPLES = 3, 10
+LEAST_EXAMPLES, MOST_EXAMPLES = 3, 6
 """How many examples of a property the quick run looks at, however few or many the deep one has."""
 
 
@@ -28,7 +29,7 @@ def for_all(*strategies: SearchStrategy[Any], examples: int) -> Callable[[Callab
     """
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
-        counts = {"quick": min(max(LEAST_EXAMPLES, examples // 40), MOST_EXAMPLES), "deep": cases(examples)}
+        counts = {"quick": min(max(LEAST_EXAMPLES, examples // 80), MOST_EXAMPLES), "deep": cases(examples)}
         runs = {depth: with_examples(count)(given(*strategies)(test)) for depth, count in counts.items()}
 
         def check(depth: str, **fixtures: Any) -> None:
@@ -49,6 +50,16 @@ def with_examples(count: int) -> settings:
     return settings(
         deadline=None, max_examples=count, derandomize=True, suppress_health_check=list(HealthCheck), database=None
     )
+
+
+def draw_no_literals() -> None:
+    """Draw no number or text only because an imported module has it: quick examples would depend on what was imported.
+
+    Hypothesis parses every module for them, which takes seconds in each process.
+    """
+    providers: Any = sys.modules.get("hypothesis.internal.conjecture.providers")
+    if hasattr(providers, "_get_local_constants"):  # older versions look for none
+        providers._get_local_constants = providers.Constants
 
 
 def cases(count: int) -> int:

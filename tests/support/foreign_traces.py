@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import random
 import tempfile
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +58,15 @@ def old_profilers_array(number: int) -> bytes:
     return json.dumps(rows).encode()
 
 
+FOREIGN: dict[str, Callable[[], bytes]] = {
+    **{f"merged by {merger.__name__}": partial(merged_job, number) for number, merger in enumerate(MERGERS)},
+    **{f"old array {number}": partial(old_profilers_array, number) for number in range(3)},
+    **{name: partial(bytes, raw) for name, (raw, _) in WRITTEN_BY_OTHERS.items()},
+}
+"""Merged jobs, arrays of the profiler before Kineto, and other programs' Chrome traces: how each is made."""
+
+
 @cache
 def foreign_traces() -> tuple[tuple[str, bytes], ...]:
-    """Return merged jobs, arrays of the profiler before Kineto, and other programs' Chrome traces, with their names."""
-    return tuple(_foreign_traces())
-
-
-def _foreign_traces() -> Iterator[tuple[str, bytes]]:
-    for number in range(len(MERGERS)):
-        yield f"merged by {MERGERS[number].__name__}", merged_job(number)
-    for number in range(3):
-        yield f"old array {number}", old_profilers_array(number)
-    yield from ((name, raw) for name, (raw, _) in WRITTEN_BY_OTHERS.items())
+    """Return all of them with their names."""
+    return tuple((name, make()) for name, make in FOREIGN.items())

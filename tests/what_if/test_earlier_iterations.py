@@ -162,5 +162,5 @@ def test_a_draft_without_changes_starts_when_the_one_before_ended(tmp_path: Path
     graph = three_steps().graph(tmp_path)
     base = replay_graph(graph, hg.step(3, gpu_window=True))
     draft = ModifiedWindow(base)
-    assert base.start_of(base.times, draft.tails) == base.window.start_ns
+    assert base.start_of(base.times[base.ends], draft.tails) == base.window.start_ns
     assert base.end_of(base.times, draft.tails) == base.window.end_ns

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from hta_graph.errors import QueryError
-from hta_graph.what_if.longest_paths import LongestPaths
+from hta_graph.what_if.longest_paths import ContractedPaths, LongestPaths
 from tests.support.deep_tests import for_all
 from tests.support.random_dags import as_paths, random_edges, reference_values
 
@@ -42,14 +42,16 @@ def test_many_weights_at_once_are_one_after_the_other(seed: int, points: int) ->
     # An edge may be given in several pieces, in any order.
     savings = [(np.append(every[::-1], every), np.append((weight - own)[::-1] - 1, 1 + 0 * weight)) for own in weights]
     changes = [(*one, later) for one, later in zip(savings, tails, strict=True)]
-    assert paths.latest(weight, changes, start, chosen, first).tolist() == expected
+    latest, _, nodes = ContractedPaths(paths, weight, chosen).latest(changes, start, first)
+    assert latest.tolist() == expected
+    assert nodes.T.tolist() == [paths.values(own, start)[paths.nodes].tolist() for own in weights]
 
 
 def test_where_no_ways_meet_the_latest_is_found_along_lanes() -> None:
     paths, weight = as_paths([(0, 1, 5), (1, 2, 7)], 4)
     changes = [(np.array([0]), np.array([less]), np.zeros(3, np.int64)) for less in (0, 3)]
     start, asked = np.array([10, 0, 0, 15]), np.array([0, 2, 3])
-    assert paths.latest(weight, changes, start, asked, [0, 2]).tolist() == [[22, 15], [19, 15]]
+    assert ContractedPaths(paths, weight, asked).latest(changes, start, [0, 2])[0].tolist() == [[22, 15], [19, 15]]
 
 
 @for_all(st.integers(0, 10**9), st.integers(2, 25), examples=150)
@@ -68,6 +70,24 @@ def test_a_traced_path_is_as_long_as_its_end_is_late(seed: int, points: int) -> 
         end = edges[edge][0]
     assert end not in {target for _, target, _ in edges}
     assert values[at] == start[end] + sum(weight[passed])
+
+
+@for_all(st.integers(0, 10**9), st.integers(2, 25), examples=150)
+def test_paths_between_rendezvous_are_those_of_all_points(seed: int, points: int) -> None:
+    rng = random.Random(seed)
+    edges = random_edges(rng, points)
+    if not edges:
+        return
+    start = np.array([rng.randint(0, 20) for _ in range(points)])
+    paths, weight = as_paths(edges, points)
+    less = np.array([rng.randint(-3, 3) for _ in edges])
+    values, at = paths.values(weight - less, start), rng.randrange(points)
+    contracted = ContractedPaths(paths, weight, np.array([at]))
+    found = contracted.with_savings(*contracted.savings(np.arange(len(edges)), less), start)
+    assert found.values.tolist() == [values[at]]
+    passed = paths.edges_over(found.entries_to(at), at)
+    assert passed.tolist() == paths.trace_back(weight - less, values, at).tolist()
+    assert np.flatnonzero(paths.passed_edges(found.entries_to(at), at)).tolist() == sorted(passed.tolist())
 
 
 @for_all(st.integers(0, 10**9), st.integers(3, 25), examples=120)

@@ -161,6 +161,22 @@ def match_collectives(ranks: Mapping[int, RankCommunications]) -> Collectives:
     return match_grouped_collectives(with_worker_groups(ranks))
 
 
+def match_graphs(
+    graphs: Mapping[int, DependencyGraph],
+) -> tuple[Mapping[int, RankCommunications], Collectives]:
+    """Return what each rank of some graphs communicates, its groups named, and what they did together.
+
+    That is kept with the first graph until it is matched with others.
+    """
+    read = {rank: read_communications(graph) for rank, graph in graphs.items()}
+    first = next(iter(graphs.values()))
+    known = first.answers.get(match_graphs)
+    if known is None or [*known[0]] != [*read] or any(known[0][rank] is not own for rank, own in read.items()):
+        members = with_worker_groups(read)
+        known = first.answers[match_graphs] = (read, members, match_grouped_collectives(members))
+    return known[1], known[2]
+
+
 def match_grouped_collectives(ranks: Mapping[int, RankCommunications]) -> Collectives:
     """Match the collectives of ranks whose groups are named as far as they can be.
 
@@ -366,7 +382,7 @@ def waits_by_rank(graphs: Mapping[int, DependencyGraph]) -> dict[int, RankWaits]
     known = {rank: waits for rank, graph in graphs.items() if (waits := graph.attached(RankWaits)) is not None}
     if known.keys() == graphs.keys():
         return known
-    found = match_collectives({rank: read_communications(graph) for rank, graph in graphs.items()})
+    found = match_graphs(graphs)[1]
     return {rank: waits_of_rank(graph, rank, found) for rank, graph in graphs.items()}
 
 

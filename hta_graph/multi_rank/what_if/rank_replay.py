@@ -282,7 +282,7 @@ class RankReplay:
         weight = base.edges.weight
         values = base.paths.values(weight, base.times)
         roots = base.paths.roots_of(weight, values, self._awaited_points)
-        last = base.last_of(values, draft.tails)
+        last = base.last_of(values[base.ends], draft.tails)
         end = base.paths.roots_of(weight, values, base.window.sink.ends[[last]])[0] if last >= 0 else -1
         return self._index_of_incoming[roots], int(self._index_of_incoming[end]) if last >= 0 else -1
 
@@ -304,7 +304,7 @@ class RankReplay:
         edges, last = [np.empty(0, np.int32)], -1
         for awaited, incoming in legs:
             if awaited == WINDOW_END:
-                last = base.last_of(values, draft.tails)
+                last = base.last_of(values[base.ends], draft.tails)
             point = int(self._awaited_points[awaited]) if awaited != WINDOW_END else int(base.window.sink.ends[last])
             edges.append(self._path_back(draft, weight, values, start, point, incoming))
         # All are of one path through the job, which has no cycle: nothing is passed twice.

@@ -23,6 +23,7 @@ from tests.simulator.program import Call, Gap, Launch, Op, SyncDevice, ThreadPro
 from tests.simulator.pytorch_idioms import COMPUTE, load_data, step
 from tests.simulator.ranks import Fault, JobShape, Recording, ddp, record_job, simulate_job
 from tests.support.command_line import command_json, run_command
+from tests.support.deep_tests import deep
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.make_samples import PLAIN, run_of
 from tests.support.shared_traces import SHARED
@@ -41,7 +42,7 @@ def test_every_remedy_is_that_of_a_rule() -> None:
     assert set(REMEDIES) <= {rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)}
 
 
-@pytest.mark.parametrize("name", ["sample_trace.json.gz", "slower_trace.json.gz", "four_ranks"])
+@pytest.mark.parametrize("name", ["sample_trace.json.gz", deep("slower_trace.json.gz"), "four_ranks"])
 def test_no_remedy_saves_more_than_its_bound(name: str) -> None:
     path = FOLDER / name
     graph = hg.read_job(path) if path.is_dir() else hg.build_graph(hg.read_trace(path))

@@ -167,6 +167,7 @@ def test_a_job_names_the_rank_that_causes_it(capsys: pytest.CaptureFixture[str],
     assert found["causes"][0]["rank"] == truth["injected"]["rank"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("metric", ["critical-path", "exposed-communication", "gpu-busy", "gpu-idle"])
 def test_other_metrics_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path, metric: str) -> None:
     answer = tmp_path / "answer.json"

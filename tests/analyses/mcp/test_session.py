@@ -14,6 +14,7 @@ import pytest
 
 from analyses.mcp.answers import MOST_TOKENS, tokens_at_most
 from analyses.mcp.tools import TOOLS
+from tests.support.deep_tests import deep
 from tests.support.mcp_session import HAS_CLIENT, WITHOUT_CLIENT, call_all, in_session, sample_folder, server_command
 
 pytestmark = pytest.mark.skipif(not HAS_CLIENT, reason=WITHOUT_CLIENT)
@@ -34,6 +35,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("explain_event", {**TRACE, "event_index": 181}),
     ("render_picture", {**TRACE, "picture": "path", "name": PICTURE}),
 ]
+ASKED_ELSEWHERE = ("overview", "diff", "kernels", "explain_event")
+"""Tools that quick tests ask in this process, among them the slowest."""
 
 
 def text_of(result: Any) -> str:
@@ -42,12 +45,17 @@ def text_of(result: Any) -> str:
     return content.text
 
 
-def test_one_session_answers_all_tools_and_reads_the_resources(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "calls", [[call for call in CALLS if call[0] not in ASKED_ELSEWHERE], deep(CALLS)], ids=["quick", "deep"]
+)
+def test_one_session_answers_all_tools_and_reads_the_resources(
+    tmp_path: Path, calls: list[tuple[str, dict[str, Any]]]
+) -> None:
     root, output, log = sample_folder(tmp_path), tmp_path / "pictures", tmp_path / "log.txt"
 
     async def act(client: Any) -> tuple[Any, ...]:
         tools = (await client.list_tools()).tools
-        answers = await call_all(client, CALLS)
+        answers = await call_all(client, calls)
         resources = (await client.list_resources()).resources
         texts = [(await client.read_resource(str(one.uri))).contents[0].text for one in resources[:2]]
         wrong = await call_all(client, [("kernels", {**TRACE, "limit": "x"}), ("open", {"trace": "../x"})])
@@ -60,7 +68,7 @@ def test_one_session_answers_all_tools_and_reads_the_resources(tmp_path: Path) -
         assert tool.annotations.read_only_hint is (tool.name != "render_picture")
         assert all("description" in schema for schema in tool.input_schema["properties"].values())
     assert {name for name, _ in CALLS} == {tool.name for tool in tools}
-    for (name, _), result in zip(CALLS, answers, strict=True):
+    for (name, _), result in zip(calls, answers, strict=True):
         text = text_of(result)
         assert not result.is_error, (name, text)
         assert tokens_at_most(text) <= MOST_TOKENS

@@ -27,10 +27,14 @@ from tests.support.dask_cluster import cluster
 from tests.support.deep_tests import deep
 from tests.support.worker_tasks import BROKEN, as_text, kill_next, rank_file, reading, slow_file, working_children
 
-pytest.importorskip("distributed")
-
 ROOT = Path(__file__).parents[3]
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see processes")
+
+
+@pytest.fixture(autouse=True)
+def needs_dask() -> None:
+    """Import it for a test and not to look for tests: it takes long."""
+    pytest.importorskip("distributed")
 
 
 # -- answers ----------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def answer(path: Path) -> hg.CriticalPath:
     return path_found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("table", TABLES)
 def test_an_export_without_one_table_is_read(tmp_path: Path, table: str) -> None:
     answer(program().write(tmp_path / "part.sqlite", without=[table]))
