@@ -73,13 +73,16 @@ class Columns:
 
         def __getattr__(self, name: str) -> Any:
             """Copy a column of the table that this one was taken from."""
-            if name not in column_types(type(self)) or "_taken_from" not in vars(self):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            table, rows = vars(self)["_taken_from"]
-            column = vars(self)[name] = freeze(getattr(table, name)[rows])
-            if vars(self).keys() >= column_types(type(self)).keys():
-                del vars(self)["_taken_from"]
-            return column
+            known = vars(self)
+            if name in column_types(type(self)):
+                if (taken := known.get("_taken_from")) is not None:
+                    table, rows = taken
+                    known.setdefault(name, freeze(getattr(table, name)[rows]))
+                    if known.keys() >= column_types(type(self)).keys():
+                        known.pop("_taken_from", None)
+                if name in known:  # another thread may have been faster
+                    return known[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in column_types(type(self))}
