@@ -57,7 +57,8 @@ class Columns:
     def take(self, rows: Rows) -> Self:
         """Select rows by their places or by a mask, in that order.
 
-        A column is copied when it is first asked for: of most tables some never are. Places must not change meanwhile.
+        A column is copied when it is first asked for: of most tables some never are. Places become
+        read-only.
         """
         if isinstance(rows, np.ndarray) and rows.dtype == np.bool_:
             # A mask is searched once and not once per column; one that keeps every row (the usual case of many) costs
@@ -65,6 +66,8 @@ class Columns:
             rows = np.flatnonzero(rows)
             if len(rows) == len(self):
                 return self
+        if isinstance(rows, np.ndarray):
+            freeze(rows)
         taken = object.__new__(type(self))
         vars(taken)["_taken_from"] = self, rows
         return taken
@@ -73,13 +76,16 @@ class Columns:
 
         def __getattr__(self, name: str) -> Any:
             """Copy a column of the table that this one was taken from."""
-            if name not in column_types(type(self)) or "_taken_from" not in vars(self):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            table, rows = vars(self)["_taken_from"]
-            column = vars(self)[name] = freeze(getattr(table, name)[rows])
-            if vars(self).keys() >= column_types(type(self)).keys():
-                del vars(self)["_taken_from"]
-            return column
+            known = vars(self)
+            if name in column_types(type(self)):
+                if (taken := known.get("_taken_from")) is not None:
+                    table, rows = taken
+                    known.setdefault(name, freeze(getattr(table, name)[rows]))
+                    if known.keys() >= column_types(type(self)).keys():
+                        known.pop("_taken_from", None)
+                if name in known:  # another thread may have been faster
+                    return known[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in column_types(type(self))}

@@ -26,9 +26,9 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("diff", RUNS),
     ("roofline", TRACE),
     ("idle_causes", TRACE),
-    ("kernels", {**TRACE, "step": 1}),
-    ("sync_dependencies", TRACE),
     ("stragglers", JOB),
+    ("sync_dependencies", TRACE),
+    ("kernels", {**TRACE, "step": 1}),
 ]
 MORE: list[tuple[str, dict[str, Any]]] = [
     ("overview", JOB),

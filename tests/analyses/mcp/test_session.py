@@ -35,8 +35,10 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("explain_event", {**TRACE, "event_index": 181}),
     ("render_picture", {**TRACE, "picture": "path", "name": PICTURE}),
 ]
-ASKED_ELSEWHERE = ("overview", "diff", "kernels", "explain_event")
-"""Tools that quick tests ask in this process, among them the slowest."""
+ASKED_ELSEWHERE = (
+    "overview", "diff", "stragglers", "kernels", "explain_event", "what_if", "roofline", "sync_dependencies",
+)  # fmt: skip
+"""Tools that quick tests ask in this process."""
 
 
 def text_of(result: Any) -> str:

@@ -1,4 +1,4 @@
-"""Of very many steps pages and terminals list those that tell most, and say how many they leave out."""
+"""Of very many steps pages and terminals list those that show most, and say how many they leave out."""
 
 from __future__ import annotations
 
