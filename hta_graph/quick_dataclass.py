@@ -71,10 +71,11 @@ class _FirstInit:
         bound: Callable[..., None] = made.__get__(instance, owner)
         return bound
 
-    def _set_all(self, instance: object, *given: Any, **named: Any) -> None:
-        values = {**dict(zip(self._names, given, strict=False)), **named}
-        if len(given) + len(named) == len(self._names) and values.keys() == set(self._names):
-            for name in self._names:
+    def _set_all(self, instance: object, /, *given: Any, **named: Any) -> None:
+        names = self._names  # another thread may make an object meanwhile
+        values = {**dict(zip(names, given, strict=False)), **named}
+        if len(given) + len(named) == len(names) and values.keys() == set(names):
+            for name in names:
                 object.__setattr__(instance, name, values[name])
         else:  # something is left out, or wrong
             self._names = []

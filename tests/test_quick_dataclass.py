@@ -106,8 +106,8 @@ def test_it_behaves_as_the_standard_library(place: int, options: dict[str, bool]
 
 WAYS: list[Callable[[type[Any]], Any]] = [
     lambda kind: vars(kind(1, 2)),
-    lambda kind: vars(kind(1, y=2)),
-    lambda kind: vars(kind(y=2, x=1)),
+    lambda kind: vars(kind(1, instance=2)),
+    lambda kind: vars(kind(instance=2, x=1)),
     lambda kind: vars(kind(1)),
     lambda kind: kind(),
     lambda kind: kind(1, 2, 3),
@@ -125,7 +125,7 @@ def test_first_objects_are_made_as_all_are(made: Callable[[type[Any]], Any]) -> 
             """With nothing but fields."""
 
             x: int
-            y: int = 2
+            instance: int = 2
 
         return Pair
 
