@@ -26,7 +26,7 @@ STORED = Path(__file__).with_name("instruction_counts.json")
 TOLERANCE = 0.03
 COMMANDS = ("critical-path", "report", "attribution", "diff")
 COLLECTED = re.compile(r"^==\d+== Collected : (\d+)", re.MULTILINE)
-PACKAGES = ("numpy", "pandas", "pyarrow", "msgspec", "orjson", "jinja2")
+PACKAGES = ("numpy", "pandas", "pyarrow", "msgspec", "orjson", "jinja2", "isal")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SETTINGS = {"PYTHONHASHSEED": "0", "HTA_GRAPH_CACHE": "off", "COLUMNS": "80", **dict.fromkeys(THREADS, "1")}
 

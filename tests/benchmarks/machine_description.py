@@ -6,6 +6,7 @@ import os
 import platform
 import re
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 __all__ = ["machine", "versions"]
@@ -27,5 +28,6 @@ def _processor() -> str:
 
 def versions() -> str:
     """Name the interpreter and the packages that decide our speed."""
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "msgspec", "orjson", "pandas"))
+    named = ("numpy", "msgspec", "orjson", "pandas", *(["isal"] if find_spec("isal") else []))
+    packages = ", ".join(f"{name} {version(name)}" for name in named)
     return f"Python {platform.python_version()}, {packages}"
