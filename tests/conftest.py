@@ -20,7 +20,7 @@ from _pytest.doctest import DoctestModule
 import analyses
 import hta_graph
 from analyses.advice import facts
-from tests.support.deep_tests import deep, draw_no_literals, slice_of, wanted_slice
+from tests.support.deep_tests import deep, draw_no_literals, make_source_of_examples, slice_of, wanted_slice
 from tests.support.shared_traces import SHARED, is_further_rank, is_large_trace, shared_traces
 
 MOST_WORKERS = 4
@@ -105,6 +105,7 @@ def pytest_collection() -> None:
 
 def pytest_collection_finish() -> None:
     """Collect garbage again, but seldom, and without what there is: it was imported or collected, and stays."""
+    make_source_of_examples()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
     gc.enable()

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis.strategies import SearchStrategy
+from hypothesis.strategies import SearchStrategy, none
 
 SHARE = float(os.environ.get("HTA_GRAPH_DEPTH", "0.1"))
 """The share of its cases that a deep test looks at: all of them in ``.ci/deep``, which may take longer than CI."""
@@ -60,6 +60,11 @@ def draw_no_literals() -> None:
     providers: Any = sys.modules.get("hypothesis.internal.conjecture.providers")
     if hasattr(providers, "_get_local_constants"):  # older versions look for none
         providers._get_local_constants = providers.Constants
+
+
+def make_source_of_examples() -> None:
+    """Let Hypothesis make its source of random numbers: earlier versions refuse one of a frozen owner."""
+    with_examples(1)(given(none())(lambda _: None))()
 
 
 def cases(count: int) -> int:
