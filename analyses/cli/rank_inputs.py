@@ -362,17 +362,18 @@ def graph_cache(options: argparse.Namespace) -> GraphCache | None:
     """
     if getattr(options, "no_cache", False):
         return None
+    opened: GraphCache | None
     if hasattr(options, "opened_cache"):
-        opened: GraphCache | None = options.opened_cache
+        opened = options.opened_cache
         return opened
     from hta_graph.graph_cache.cache_folder import CacheFolder, default_cache_folder
     from hta_graph.graph_cache.trace_cache import GraphCache
 
     named = getattr(options, "cache", None)
     folder = default_cache_folder() if named is None else named_cache_folder(named)
-    say_of_cache = partial(say, is_of_answer=False)
-    options.opened_cache = None if folder is None else GraphCache(CacheFolder(folder, say_of_cache))
-    return graph_cache(options)
+    opened = None if folder is None else GraphCache(CacheFolder(folder, partial(say, is_of_answer=False)))
+    options.opened_cache = opened
+    return opened
 
 
 def named_cache_folder(name: str) -> Path:

@@ -149,7 +149,13 @@ class ModifiedWindow:
         return base.tails - summed_by(edge - len(base.edges.row), saved, len(base.ends))
 
     def saved_by_edges(self) -> SavedByEdges:
-        """Return what scaled parts save; what edges weigh besides is not in it."""
+        """Return what scaled parts save.
+
+        Raises:
+            ValueError: something else is changed too.
+        """
+        if self.is_reshaped or self.is_reweighed or self.has("waits"):
+            raise ValueError("more is changed than parts are scaled")
         changed = self._scaled_parts
         return saved_by_parts(self.base, changed, _saved_ns(self.base.parts.length[changed], self.factor[changed]))
 

@@ -6,10 +6,11 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
+from hypothesis import assume
 
 from hta_graph.what_if.longest_paths import LongestPaths
 
-__all__ = ["Edge", "as_paths", "random_edges", "reference_values"]
+__all__ = ["Edge", "as_paths", "random_edges", "random_paths", "reference_values"]
 
 Edge = tuple[int, int, int]
 """From which point to which, and how far (ns)."""
@@ -36,6 +37,15 @@ def as_paths(
         np.zeros(points, np.bool_), np.zeros(len(edges), np.bool_) if preferred is None else preferred,
     )  # fmt: skip
     return paths, weight
+
+
+def random_paths(seed: int, points: int) -> tuple[random.Random, list[Edge], np.ndarray, LongestPaths, np.ndarray]:
+    """Make edges, of which there are some, the values of roots, and the shape and weights of the edges."""
+    rng = random.Random(seed)
+    edges = random_edges(rng, points)
+    assume(edges)
+    start = np.array([rng.randint(0, 20) for _ in range(points)])
+    return rng, edges, start, *as_paths(edges, points)
 
 
 def reference_values(edges: Sequence[Edge], start: Sequence[int]) -> list[int]:

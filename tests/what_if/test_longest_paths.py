@@ -11,27 +11,18 @@ from hypothesis import strategies as st
 from hta_graph.errors import QueryError
 from hta_graph.what_if.longest_paths import ContractedPaths, LongestPaths
 from tests.support.deep_tests import for_all
-from tests.support.random_dags import as_paths, random_edges, reference_values
+from tests.support.random_dags import as_paths, random_edges, random_paths, reference_values
 
 
 @for_all(st.integers(0, 10**9), st.integers(2, 25), examples=300)
 def test_values_are_the_latest_of_all_ways(seed: int, points: int) -> None:
-    rng = random.Random(seed)
-    edges, start = random_edges(rng, points), [rng.randint(0, 20) for _ in range(points)]
-    if not edges:
-        return
-    paths, weight = as_paths(edges, points)
-    assert paths.values(weight, np.array(start)).tolist() == reference_values(edges, start)
+    _, edges, start, paths, weight = random_paths(seed, points)
+    assert paths.values(weight, start).tolist() == reference_values(edges, start.tolist())
 
 
 @for_all(st.integers(0, 10**9), st.integers(2, 25), examples=120)
 def test_many_weights_at_once_are_one_after_the_other(seed: int, points: int) -> None:
-    rng = random.Random(seed)
-    edges = random_edges(rng, points)
-    if not edges:
-        return
-    start = np.array([rng.randint(0, 20) for _ in range(points)])
-    paths, weight = as_paths(edges, points)
+    rng, edges, start, paths, weight = random_paths(seed, points)
     weights = [weight + np.array([rng.randint(-3, 3) for _ in edges]) for _ in range(3)]
     chosen = np.array([rng.randrange(points) for _ in range(rng.randint(2, 2 * points))])
     tails = [np.array([rng.randint(0, 5) for _ in chosen]) for _ in weights]
@@ -56,12 +47,7 @@ def test_where_no_ways_meet_the_latest_is_found_along_lanes() -> None:
 
 @for_all(st.integers(0, 10**9), st.integers(2, 25), examples=150)
 def test_a_traced_path_is_as_long_as_its_end_is_late(seed: int, points: int) -> None:
-    rng = random.Random(seed)
-    edges = random_edges(rng, points)
-    if not edges:
-        return
-    start = np.array([rng.randint(0, 20) for _ in range(points)])
-    paths, weight = as_paths(edges, points)
+    rng, edges, start, paths, weight = random_paths(seed, points)
     values, at = paths.values(weight, start), rng.randrange(points)
     passed = paths.trace_back(weight, values, at).tolist()
     end = at
@@ -74,12 +60,7 @@ def test_a_traced_path_is_as_long_as_its_end_is_late(seed: int, points: int) -> 
 
 @for_all(st.integers(0, 10**9), st.integers(2, 25), examples=150)
 def test_paths_between_rendezvous_are_those_of_all_points(seed: int, points: int) -> None:
-    rng = random.Random(seed)
-    edges = random_edges(rng, points)
-    if not edges:
-        return
-    start = np.array([rng.randint(0, 20) for _ in range(points)])
-    paths, weight = as_paths(edges, points)
+    rng, edges, start, paths, weight = random_paths(seed, points)
     less = np.array([rng.randint(-3, 3) for _ in edges])
     values, at = paths.values(weight - less, start), rng.randrange(points)
     contracted = ContractedPaths(paths, weight, np.array([at]))

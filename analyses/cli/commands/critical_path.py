@@ -28,7 +28,7 @@ from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.progress import begin_stage
-from hta_graph.trace.kept_inputs import keep_inputs
+from hta_graph.trace.kept_inputs import forget_inputs, keep_inputs
 
 if TYPE_CHECKING:
     from analyses.display.text_layout import Line
@@ -64,6 +64,13 @@ def _run_critical_path(options: argparse.Namespace) -> None:
     if (options.near is not None or options.overlay) and RankInputs.of(options).many_ranks:
         raise UsageError("--near and --overlay need all events of all ranks; use --rank N or --summaries never")
     keep_inputs()
+    try:
+        _write_path(options)
+    finally:
+        forget_inputs()
+
+
+def _write_path(options: argparse.Namespace) -> None:
     path = cache(lambda: path_of_window(options))
     if options.json:
         write_kept_json("critical-path", options, lambda: _document_of(path(), options))
