@@ -321,8 +321,8 @@ def percentiles_by(group: Codes | Ids | Ints, values: Ints, groups: int, percent
 
     50 is the lower median. These are values that occurred: nothing is interpolated.
 
-    >>> percentiles_by(np.array([0, 0, 0, 0, 2]), np.array([7, 5, 6, 9, 4]), 3, 50).tolist()
-    [6, 0, 4]
+    >>> percentiles_by(np.array([0, 0, 0, 0, 2]), np.array([7, 5, 6, 9, -4]), 3, 50).tolist()
+    [6, 0, -4]
     """
     least, most = (int(extreme) for extreme in (values.min(initial=0), values.max(initial=0)))
     if groups * (most - least + 1) < 1 << 63:

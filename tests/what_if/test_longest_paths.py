@@ -71,6 +71,17 @@ def test_paths_between_rendezvous_are_those_of_all_points(seed: int, points: int
     assert np.flatnonzero(paths.passed_edges(found.entries_to(at), at)).tolist() == sorted(passed.tolist())
 
 
+@pytest.mark.parametrize("preferred", [0, 1, 2])
+def test_of_equal_ways_the_preferred_one_is_taken_between_rendezvous_too(preferred: int) -> None:
+    edges = [(0, 3, 5), (1, 3, 5), (2, 3, 5), (3, 4, 1)]
+    paths, weight = as_paths(edges, 5, preferred=np.arange(4) == preferred)
+    start = np.zeros(5, np.int64)
+    contracted, nothing = ContractedPaths(paths, weight, np.array([4])), np.zeros(0, np.int64)
+    found = contracted.with_savings(*contracted.savings(nothing, nothing), start)
+    expected = paths.trace_back(weight, paths.values(weight, start), 4).tolist()
+    assert paths.edges_over(found.entries_to(4), 4).tolist() == expected == [3, preferred]
+
+
 @for_all(st.integers(0, 10**9), st.integers(3, 25), examples=120)
 def test_a_wrong_order_of_causes_is_dealt_with(seed: int, points: int) -> None:
     rng = random.Random(seed)
