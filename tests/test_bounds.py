@@ -13,8 +13,12 @@ import hta_graph as hg
 from hta_graph.bounds import Bounds
 from hta_graph.paths.host_pauses import device_launches, time_in_pauses
 from hta_graph.paths.windows import WindowQuery
+from hta_graph.what_if.modified_window import ModifiedWindow
+from hta_graph.what_if.replay import replay_graph
+from hta_graph.what_if.selectors import Selector, selected_parts
 from tests.support.deep_tests import for_all
 from tests.support.gloo_builder import late_ranks
+from tests.support.samples import ONE_RANK
 from tests.support.trace_builder import TraceBuilder
 
 NAMES = ("gemm", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "Memcpy HtoD (Pinned -> Device)")
@@ -175,3 +179,16 @@ def test_a_host_saves_more_than_idle_time_where_the_gpu_only_communicates(tmp_pa
     assert (found.data_loading_ns(), found.copies_ns, found.communication_ns) == (90_000, 0, 95_000)
     saved = hg.replay(graph, hg.scenario("data_loading_free"), hg.step(1)).saved_ns
     assert found.gpu_idle_ns < saved <= found.data_loading_ns()
+
+
+@pytest.mark.parametrize("what", ["kernel:.", "operator:aten::addmm", "class:cpu_bound"])
+def test_scaling_by_several_factors_is_bound_as_one_draft_after_the_other(what: str) -> None:
+    base = replay_graph(hg.build_graph(ONE_RANK), hg.step(2))
+    meant, bounds = selected_parts(base, Selector.of(what)), Bounds.of(base.graph, base.window)
+    expected = []
+    for factor in (0.9, 0.5, 0.0):
+        draft = ModifiedWindow(base)
+        draft.factor[meant] = factor
+        expected.append(bounds.of_draft(draft))
+    assert bounds.of_scaling(base, meant, (0.9, 0.5, 0.0)) == expected
+    assert expected[0] > 0
