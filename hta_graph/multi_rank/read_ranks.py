@@ -62,6 +62,9 @@ LARGE_TEXT = 200 << 20
 FILE_OVERHEAD_TEXT = 256 << 10
 """Reading any file takes at least as long as this much text (bytes)."""
 
+REST_SHARE = 1 / 3
+"""What reading only a rank's communications takes of reading its graph."""
+
 
 def read_graphs(
     inputs: str | Location | Sequence[str | Location],
@@ -178,8 +181,15 @@ def read_files(
     if cache is None:
         yield from _read_uncached(files, asked, readers, progress)
         return
-    # Reading what is kept takes less than asking others for it does.
-    kept = cached_ranks(cache, files, asked, readers.jobs or processor_count())
+    # Reading what is kept takes less than asking others for it does; so does reading the rest where that is little.
+    with limit_memory(readers.memory), mute_stages():
+        kept = cached_ranks(
+            cache,
+            files,
+            asked,
+            readers.jobs or processor_count(),
+            reads_rest=lambda: _process_count(files, readers.jobs, REST_SHARE) == 1,
+        )
     rest = [file for file in files if file.rank not in kept]
     with closing(
         _read_uncached(rest, asked, readers, lambda done, _: progress(len(files) - len(rest) + done, len(files)))
@@ -266,8 +276,8 @@ def _take(traces: list[Trace]) -> Trace:
     return traces.pop(0)
 
 
-def _process_count(files: Iterable[RankFile], jobs: int | None) -> int:
-    """Return how many processes to use; 1 where starting them would take longer than it saves."""
+def _process_count(files: Iterable[RankFile], jobs: int | None, share: float = 1.0) -> int:
+    """Return how many processes to use to read a share of files; 1 where starting them takes longer than it saves."""
     # Processes are for several files: one is read without loading what starts them.
     from hta_graph.multi_rank.workers.worker_processes import can_start_processes
 
@@ -275,7 +285,7 @@ def _process_count(files: Iterable[RankFile], jobs: int | None) -> int:
     # A process costs half a second of imports, and its graph has to come back through a pipe.
     if len(sizes) < 2 or not can_start_processes():
         return 1
-    if jobs is None and sum(sizes[:-1]) + FILE_OVERHEAD_TEXT * len(sizes) < MIN_PARALLEL_TEXT:
+    if jobs is None and share * (sum(sizes[:-1]) + FILE_OVERHEAD_TEXT * len(sizes)) < MIN_PARALLEL_TEXT:
         return 1
     return min(jobs or processor_count(), len(sizes))
 

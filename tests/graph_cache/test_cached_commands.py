@@ -14,10 +14,14 @@ import numpy as np
 import pytest
 
 from hta_graph.build import build_graph
+from hta_graph.errors import TraceError
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph_cache import stored_content, trace_cache
 from hta_graph.graph_cache.cache_folder import CacheFolder
 from hta_graph.graph_cache.entry_file import Entry, entry_pieces, read_entry
 from hta_graph.graph_cache.trace_cache import GraphCache
+from hta_graph.multi_rank.matching.communications import RankCommunications
+from hta_graph.multi_rank.matching.read_communications import read_communications
 from tests.support.cache_entries import Damage, emptied, entries, flipped, keep_no_outputs, swapped, truncated
 from tests.support.command_line import PROGRAM, one_error, run_command
 from tests.support.deep_tests import cases, deep
@@ -99,6 +103,41 @@ def test_ranks_of_a_job_are_kept(
     assert len(entries(kept, "graph")) == 4
     without_reading(monkeypatch)
     assert run_command(capsys, command, *inputs) == expected
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [(FOUR_RANKS, ("stragglers",)), (ONE_RANK, ("collectives",)), deep(ONE_RANK, ("report", "-o", "-"))],
+)
+def test_of_graphs_that_are_kept_only_communications_are_read_and_then_kept(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, inputs: Path, words: tuple[str, ...]
+) -> None:
+    expected = run_command(capsys, *words, inputs, "--no-cache")
+    assert run_command(capsys, "info", inputs)[0] == 0
+    without_reading(monkeypatch)
+    assert run_command(capsys, *words, inputs) == expected
+    with monkeypatch.context() as patch:
+        patch.setattr("hta_graph.multi_rank.matching.read_communications.read_communications", lambda _: 1 / 0)
+        assert run_command(capsys, *words, inputs) == expected
+
+
+def test_communications_that_cannot_be_read_are_left_to_who_reads_all_of_the_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run_command(capsys, "stragglers", FOUR_RANKS, "--no-cache")
+    assert run_command(capsys, "info", FOUR_RANKS)[0] == 0
+    read, name = read_communications, "hta_graph.multi_rank.matching.read_communications.read_communications"
+    calls = list[Path]()
+
+    def fails_first(graph: DependencyGraph) -> RankCommunications:
+        calls.append(graph.path)
+        if len(calls) <= len(list(FOUR_RANKS.iterdir())):
+            raise TraceError(graph.path, "has changed since it was read")
+        return read(graph)
+
+    monkeypatch.setattr(name, fails_first)
+    assert run_command(capsys, "stragglers", FOUR_RANKS) == expected
+    assert len(calls) == 2 * len(set(calls))
 
 
 def test_a_graph_is_of_content_and_its_name_and_rank_are_the_files_own(
