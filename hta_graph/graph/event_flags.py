@@ -100,8 +100,10 @@ class EventFlags:
 
     def _kind_with_name(self, pattern: re.Pattern[str], kind: EventKind) -> Bools:
         """Mark the events of a kind whose name a pattern matches from its start."""
-        events = self._trace.events
-        return freeze((events.kind == kind) & self._trace.names_starting_with(pattern, kind)[events.name])
+        events, named = self._trace.events, self._trace.names_starting_with(pattern, kind)
+        if not named.any():  # as of most patterns
+            return freeze(np.zeros(len(events), np.bool_))
+        return freeze((events.kind == kind) & named[events.name])
 
     @cached_property
     def blocking_call(self) -> Bools:

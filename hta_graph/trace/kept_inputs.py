@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from hta_graph.trace.json_reader import FilePart
 
 INPUTS_KEY = b'"Input Dims"'
+SAMPLE, SAMPLED_EVERY = 1 << 14, 1 << 18
+"""Of so many bytes, the second number, so many are searched for inputs: operators stand together in a file."""
 MOST_KEPT = 64 << 20
 """Bytes of text; more is read from the file again."""
 
@@ -41,10 +43,15 @@ def keeping_inputs(path: Location, parts: Iterable[FilePart]) -> Iterator[FilePa
         every.clear()
         every[path] = kept
     for part in parts:
-        if every and part.text.startswith(b"[") and INPUTS_KEY in part.text:
+        if every and part.text.startswith(b"[") and _may_hold_inputs(part.text):
             kept.append((first, first + len(part.rows), part.text))
             if sum(len(text) for _, _, text in kept) > MOST_KEPT:
                 every.clear()
         first += len(part.rows)
         yield part
         del part
+
+
+def _may_hold_inputs(text: bytes) -> bool:
+    """Return whether inputs stand in samples of a text: where others are needed, too, the file is read again."""
+    return any(INPUTS_KEY in text[at : at + SAMPLE] for at in range(0, len(text), SAMPLED_EVERY))
