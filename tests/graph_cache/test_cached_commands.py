@@ -107,7 +107,7 @@ def test_ranks_of_a_job_are_kept(
 
 @pytest.mark.parametrize(
     ("inputs", "words"),
-    [(FOUR_RANKS, ("stragglers",)), (ONE_RANK, ("collectives",)), deep(ONE_RANK, ("report", "-o", "-"))],
+    [(FOUR_RANKS, ("critical-path",)), (ONE_RANK, ("report", "--json", "-")), deep(FOUR_RANKS, ("what-if",))],
 )
 def test_of_graphs_that_are_kept_only_communications_are_read_and_then_kept(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, inputs: Path, words: tuple[str, ...]
@@ -124,7 +124,7 @@ def test_of_graphs_that_are_kept_only_communications_are_read_and_then_kept(
 def test_communications_that_cannot_be_read_are_left_to_who_reads_all_of_the_file(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = run_command(capsys, "stragglers", FOUR_RANKS, "--no-cache")
+    expected = run_command(capsys, "critical-path", FOUR_RANKS, "--no-cache")
     assert run_command(capsys, "info", FOUR_RANKS)[0] == 0
     read, name = read_communications, "hta_graph.multi_rank.matching.read_communications.read_communications"
     calls = list[Path]()
@@ -136,7 +136,7 @@ def test_communications_that_cannot_be_read_are_left_to_who_reads_all_of_the_fil
         return read(graph)
 
     monkeypatch.setattr(name, fails_first)
-    assert run_command(capsys, "stragglers", FOUR_RANKS) == expected
+    assert run_command(capsys, "critical-path", FOUR_RANKS) == expected
     assert len(calls) == 2 * len(set(calls))
 
 

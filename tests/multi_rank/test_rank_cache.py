@@ -14,7 +14,9 @@ import pytest
 from hta_graph.graph_cache.entry_file import Entry, entry_pieces, read_entry
 from hta_graph.multi_rank.rank_request import RankRequest, read_rank_graph
 from hta_graph.multi_rank.read_engine import RankReading
+from hta_graph.multi_rank.read_ranks import FILE_OVERHEAD_TEXT
 from hta_graph.multi_rank.worker_readers import ProcessReader
+from hta_graph.trace.header import text_size
 from hta_graph.trace.rank_files import RankFile
 from tests.support.cache_entries import Damage, flipped, keep_no_outputs, swapped, truncated
 from tests.support.command_line import PROGRAM, one_error, run_command
@@ -66,22 +68,49 @@ def test_the_second_question_is_answered_by_what_is_kept(
     assert {path: path.read_bytes() for path in entries(tmp_path)} == kept
 
 
-@pytest.mark.slow
-def test_what_is_kept_is_read_without_processes(
-    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Reading a summary takes less than asking a process for it; of those that are missing processes are asked."""
-    started: list[str] = []
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Read here what processes would read, and list it."""
+    names: list[str] = []
 
     class Here(ProcessReader):
         def read(self, file: RankFile, asked: RankRequest, *, memory: int | None) -> RankReading:
             del memory
-            started.append(file.path.name)
+            names.append(file.path.name)
             return RankReading(file, read_rank_graph(file, asked))
 
+    monkeypatch.setattr("hta_graph.multi_rank.worker_readers.ProcessReader", Here)
+    return names
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("limit", "read_by_processes"), [(2, 0), (4, RANKS)])
+def test_of_kept_graphs_processes_read_the_communications_only_where_these_are_many(
+    capsys: pytest.CaptureFixture[str],
+    job: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    started: list[str],
+    limit: int,
+    read_by_processes: int,
+) -> None:
+    monkeypatch.setattr("hta_graph.graph_cache.trace_cache.FEW_EVENTS", 0)
+    expected = run_command(capsys, "critical-path", job, "--no-cache")
+    assert run_command(capsys, "info", job, "--cache", tmp_path)[0] == 0
+    sizes = sorted(text_size(path) + FILE_OVERHEAD_TEXT for path in job.iterdir())
+    monkeypatch.setattr("hta_graph.multi_rank.read_ranks.MIN_PARALLEL_TEXT", sum(sizes[:-1]) // limit)
+    monkeypatch.setattr("hta_graph.multi_rank.workers.worker_processes.can_start_processes", lambda: True)
+    assert run_command(capsys, "critical-path", job, "--cache", tmp_path) == expected
+    assert len(started) == read_by_processes
+
+
+@pytest.mark.slow
+def test_what_is_kept_is_read_without_processes(
+    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[str]
+) -> None:
+    """Reading a summary takes less than asking a process for it; of those that are missing processes are asked."""
     first = asked(capsys, job, tmp_path, "collectives")
     monkeypatch.setattr("hta_graph.multi_rank.read_ranks._process_count", lambda files, _: len(files))
-    monkeypatch.setattr("hta_graph.multi_rank.worker_readers.ProcessReader", Here)
     assert asked(capsys, job, tmp_path, "collectives") == first
     assert started == []
     for path in entries(tmp_path)[:2]:
