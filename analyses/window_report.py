@@ -28,7 +28,7 @@ from hta_graph.model import BoundBy, EdgeKind, EventKind, Rule
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
 from hta_graph.paths.rank_crossings import crossings, held_up_by
-from hta_graph.paths.step_table import StepRow, kinds_of_unlike_length, notable_steps, step_rows
+from hta_graph.paths.step_table import OUTLIER_FACTOR, StepRow, kinds_of_unlike_length, notable_steps, step_rows
 from hta_graph.paths.windows import Window, step_lengths
 from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.text.sanitize import one_line
@@ -192,6 +192,31 @@ def headline_lengths(window: Window, graph: DependencyGraph) -> list[str]:
     """Name the lengths of a window as a headline gives them."""
     if (row := _engine_row(window, graph)) is not None:
         return _engine_lengths(row, window, graph)
+    *others, last = _own_lengths(window, graph)
+    return [*others, "; ".join([last, *_longer_steps(window, graph)])]
+
+
+LONGER_SHARE = 0.5
+"""Where longer steps add more than this share of the time of all, the median step shows the smaller part of a run."""
+
+
+def _longer_steps(window: Window, graph: DependencyGraph) -> list[str]:
+    """Name the steps that take most of the time where the median step, chosen by default, is not one of them.
+
+    A checkpoint or an evaluation in every third step may cost more than all steps between, and no median shows it.
+    """
+    found = [one for one in step_lengths(graph) if one.is_candidate] if window.is_default else []
+    usual_ns = next((one.iteration_ns for one in found if one.number == window.step), None)
+    if usual_ns is None:
+        return []
+    longer = [one for one in found if one.iteration_ns > OUTLIER_FACTOR * usual_ns]
+    total_ns, longer_ns = (sum(one.iteration_ns for one in some) for some in (found, longer))
+    if longer_ns - len(longer) * usual_ns <= LONGER_SHARE * total_ns:
+        return []
+    return [messages.longer_steps([one.number for one in longer], longer_ns / total_ns, len(found))]
+
+
+def _own_lengths(window: Window, graph: DependencyGraph) -> list[str]:
     length, has_gpu = window.end_ns - window.start_ns, bool(graph.is_gpu.any())
     if window.is_named and (window.form == "cpu" or not (has_gpu or len(graph.rank_graphs) > 1)):
         return messages.lengths(None, None, length, None)

@@ -136,9 +136,13 @@ class Bounds:
 
     @cached_property
     def between_launches_ns(self) -> int:
-        """How long the host is in no launching call; without rows of a GPU how long anything runs on threads."""
+        """How long the host is in no launching call; without rows of a GPU how long anything runs on threads, or loads.
+
+        PyTorch records loading as an annotation, which has rows inside only if they are recorded, too.
+        """
         if not self.has_gpu_rows:
-            return self._time_of_rows(kind_mask(self.graph.event_table.kind, (*CPU_KINDS, EventKind.PYTHON_FUNCTION)))
+            runs = kind_mask(self.graph.event_table.kind, (*CPU_KINDS, EventKind.PYTHON_FUNCTION))
+            return self._time_of_rows(runs | self.graph.event_flags.loads_data())
         calls = (of.calls.clip(self.host_start_ns, self.end_ns).total for of in device_launches(self.graph))
         return self.end_ns - self.host_start_ns - min(calls, default=0)
 

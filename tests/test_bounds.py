@@ -133,6 +133,23 @@ def test_without_rows_of_a_gpu_the_host_bounds_itself(tmp_path: Path) -> None:
     assert (found.length_ns, found.host_ns) == (100_000, 80_000)
 
 
+def test_without_rows_of_a_gpu_loading_counts_that_only_an_annotation_shows(tmp_path: Path) -> None:
+    """PyTorch's loader is an annotation, and a data set that reads files records nothing inside.
+
+    µs        0      10             60   70      100
+    thread    [mm   ][load ~~~~~~~~~]    [mm     ]
+    """
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 10)
+    trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 10, 60)
+    trace.op("aten::mm", 70, 100)
+    graph = trace.graph(tmp_path)
+    assert (bounds_of(graph).host_ns, bounds_of(graph).data_loading_ns()) == (90_000, 50_000)
+    base = replay_graph(graph, hg.whole())
+    loads = selected_parts(base, Selector.of("class:data_loading"))
+    assert bounds_of(graph).of_scaling(base, loads, (0.0,)) == [90_000]
+
+
 def test_a_rank_saves_no_more_than_each_other_one_waits(tmp_path: Path) -> None:
     late_ranks(tmp_path, 10, 35)
     job = hg.read_job(tmp_path)

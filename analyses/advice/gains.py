@@ -457,7 +457,7 @@ def nothing_suggested(facts: PathFacts) -> PathFinding:
         advice.candidate(_candidate_name(one), facts.saving_of(gain.ns), at_most=gain.is_cut)
         for one, gain in named[:CANDIDATES_NAMED]
     ]
-    said = [*_why_nothing(facts, gains), *([advice.candidates(shown)] if shown else [])]
+    said = [*_why_nothing(facts, gains, named), *([advice.candidates(shown)] if shown else [])]
     listed = [{"what": one.what, "saves_ns": gain.ns, "bound_ns": gain.bound_ns} for one, gain in named]
     return PathFinding(" ".join(said), {"candidates": listed}, rule=NOTHING_SUGGESTED)
 
@@ -466,7 +466,7 @@ def _candidate_name(one: Opportunity) -> str:
     return f"{one.kind} {shorten_middle(short_name(one.name), LONGEST_CANDIDATE)}"
 
 
-def _why_nothing(facts: PathFacts, gains: Gains) -> list[str]:
+def _why_nothing(facts: PathFacts, gains: Gains, named: Sequence[tuple[Opportunity, Gain]]) -> list[str]:
     largest = gains.largest
     polls = [advice.POLLING] if may_be_polling(facts) else []
     trusted = gains.trusted(None if largest is None else largest.cause)
@@ -474,7 +474,9 @@ def _why_nothing(facts: PathFacts, gains: Gains) -> list[str]:
         said = verdict.untrusted(trusted.reason, trusted.share)
         return [*polls, advice.unknown(said)]
     if largest is None or not facts.is_worth(largest.ns):
-        return [*polls, advice.too_little(NOTABLE_SHARE, facts.priced_name)]
+        # Where host and GPU take equally long, neither saves anything alone, but what is shorter on both does.
+        takes_both = facts.has_gpu_rows and any(facts.is_worth(gain.ns) for _, gain in named)
+        return [*polls, advice.too_little(NOTABLE_SHARE, facts.priced_name, takes_both=takes_both)]
     if polls and largest.cause == HOST_WORK:
         return polls
     if not gains.consists_of(largest.cause):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 import numpy as np
@@ -66,9 +66,23 @@ def _verdict_line(found: Comparison[Lengths], caveats: Sequence[str]) -> str:
         return messages.refused(found.refused, lengths)
     is_new = not any(level.beyond_noise for level in found.levels.earlier)
     since = messages.since(found.levels.since, is_new=is_new and found.beyond_noise)
+    alone = [messages.steps_alone(*side) for side in _steps_alone(found)]
     if not found.beyond_noise:
-        return messages.no_difference(measure, lengths, change, noise, since)
-    return messages.difference(measure, lengths, change, noise, caveats, since)
+        return messages.no_difference(measure, lengths, change, noise, since, alone)
+    return messages.difference(measure, lengths, change, noise, [*caveats, *alone], since)
+
+
+def _steps_alone(found: Comparison[Lengths]) -> Iterator[tuple[str, int, float]]:
+    """Yield each side with steps without counterpart that would change its mean by more than noise explains.
+
+    Yield also their number and their share of the side's time. What is compared then says little about the run.
+    """
+    for (name, side), kind in zip(found.sides.items(), found.kinds.by_side, strict=True):
+        own, is_alone = side.lengths_ns, kind < 0
+        if len(own) != len(kind) or not is_alone.any() or is_alone.all():
+            continue
+        if abs(float(own.mean() - own[~is_alone].mean())) > found.noise_ns:
+            yield name, int(np.count_nonzero(is_alone)), float(own[is_alone].sum() / max(own.sum(), 1))
 
 
 def is_same_recording(found: Comparison[Lengths]) -> bool:
@@ -90,7 +104,11 @@ def _lengths_text(found: Comparison[Lengths]) -> str:
     both_whole = labels[0] == labels[1] and control.measure == "whole trace"
     kinds = len(found.change.kinds)
     return messages.lengths(
-        found.lengths, _counts(found), None if both_whole else labels, kinds=kinds, compared_by=found.compared_by
+        found.lengths,
+        _compared_counts(found),
+        None if both_whole else labels,
+        kinds=kinds,
+        compared_by=found.compared_by,
     )
 
 
@@ -101,6 +119,13 @@ def label_without_form(label: str) -> str:
     'step 2'
     """
     return FORM_OF_LABEL.sub("", label)
+
+
+def _compared_counts(found: Comparison[Lengths]) -> tuple[int, int]:
+    """Return how many lengths of each side are compared: those of steps that the other side has, too."""
+    control, test = found.kinds.by_side
+    counts = int(np.count_nonzero(control >= 0)), int(np.count_nonzero(test >= 0))
+    return counts if (len(control), len(test)) == _counts(found) else _counts(found)
 
 
 def _counts(found: Comparison[Lengths]) -> tuple[int, int]:

@@ -66,8 +66,10 @@ def no_remedy(what: str, saved: str) -> str:
     return f"No rule has a remedy for {what}, without which {saved} would be saved."
 
 
-def too_little(least: float, whole: str) -> str:
-    """Say that nothing saves a notable share."""
+def too_little(least: float, whole: str, *, takes_both: bool = False) -> str:
+    """Say that nothing saves a notable share, or nothing but what is faster on the host and on the GPU."""
+    if takes_both:
+        return f"No cause alone saves {brief_share(least)} of {whole}; less work for both the host and the GPU does."
     return f"No change saves {brief_share(least)} of {whole}; steps of one program differ by as much."
 
 

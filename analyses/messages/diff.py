@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from analyses.display.labels import SHORT_IN_JOBS
-from analyses.display.sentence_format import brief_share, quoted
+from analyses.display.sentence_format import brief_share, counted, quoted
 from analyses.display.text_layout import clipped, duration_text
 from hta_graph.errors import Remedy
 from hta_graph.text.formatting import signed_milliseconds
@@ -130,10 +130,24 @@ def refused(reason: str, both: str) -> str:
     return f"No verdict: {reason} ({both})."
 
 
-def no_difference(measure: str, both: str, change: float, noise: float, since_step: str = "") -> str:
+def steps_alone(side: str, count: int, share: float) -> str:
+    """Say that steps of one side that are not compared take much of its time, as part of the verdict.
+
+    >>> steps_alone("test", 2, 0.74)
+    'without 2 steps of the run after that have no counterpart (74% of its time)'
+    """
+    have = "has" if count == 1 else "have"
+    of_run = f"{counted(count, 'step')} of the run {BEFORE_AFTER[side]}"
+    return f"without {of_run} that {have} no counterpart ({brief_share(share)} of its time)"
+
+
+def no_difference(
+    measure: str, both: str, change: float, noise: float, since_step: str = "", caveats: Sequence[str] = ()
+) -> str:
     """State that the difference is within the noise."""
+    but = f", but {enumerated(caveats)}" if caveats else ""
     found = f"{both} ({percent(change, sign=True)}; noise ±{percent(noise)})"
-    return f"No difference in {LENGTH[measure]} beyond noise{since_step}: {found}."
+    return f"No difference in {LENGTH[measure]} beyond noise{since_step}{but}: {found}."
 
 
 def since(first_steps: tuple[int | None, int | None], *, is_new: bool) -> str:

@@ -63,12 +63,12 @@ def predicted(
     return f"{window}: {least}{after} instead of {before} ({change_text}){behind}"
 
 
-def beyond_rows(predicted_ns: int) -> str:
-    """Say what replay predicts where rows allow less."""
-    return (
-        f"Replay predicts {brief_duration(predicted_ns)}, but then GPU work overlaps that does not overlap in the "
-        "trace; the bound assumes that it cannot."
-    )
+def beyond_rows(predicted_ns: int, *, has_gpu_rows: bool = True) -> str:
+    """Say what replay predicts where rows allow less, and why the bound does not follow it."""
+    predicted = f"Replay predicts {brief_duration(predicted_ns)}, but "
+    if not has_gpu_rows:
+        return f"{predicted}no row shows what the host does in part of that time; the bound assumes that it stays."
+    return f"{predicted}then GPU work overlaps that does not overlap in the trace; the bound assumes that it cannot."
 
 
 def starts_earlier(starts_ns: int, ends_ns: int) -> str:

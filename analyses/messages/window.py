@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analyses.display.sentence_format import brief_duration, counted
+from analyses.display.sentence_format import brief_duration, brief_share, counted
 from analyses.display.text_layout import clipped, duration_text, percent
 
 NO_GPU = "no GPU activity in the trace"
@@ -17,6 +17,29 @@ def lengths(latency_ns: int | None, iteration_ns: int | None, cpu_ns: int | None
     named = (("latency ", latency_ns, ""), ("iteration ", iteration_ns, ""), ("", cpu_ns, " on the CPU"),
              ("length ", length_ns, ""))  # fmt: skip
     return [f"{kind}{brief_duration(ns)}{behind}" for kind, ns, behind in named if ns is not None]
+
+
+LONGER_NAMED = 3
+"""More longer steps than this are counted."""
+
+
+def longer_steps(numbers: Sequence[int], share: float, steps: int) -> str:
+    """Say which steps take most of the time of all: a headline that is about a usual one does not speak of them.
+
+    >>> longer_steps([4], 0.61, 9)
+    'step 4 takes 61% of the time of 9 steps'
+    >>> longer_steps([4, 7], 0.93, 5)
+    'steps 4 and 7 take 93% of the time of 5 steps'
+    >>> longer_steps([4, 14, 24, 34], 0.93, 40)
+    '4 longer steps take 93% of the time of 40 steps'
+    """
+    if len(numbers) > LONGER_NAMED:
+        named = f"{len(numbers)} longer steps take"
+    elif len(numbers) > 1:
+        named = f"steps {', '.join(map(str, numbers[:-1]))} and {numbers[-1]} take"
+    else:
+        named = f"step {numbers[0]} takes"
+    return f"{named} {brief_share(share)} of the time of {counted(steps, 'step')}"
 
 
 # -- the lengths of a window -------------------------------------------------------------------------------------------

@@ -464,13 +464,13 @@ def what_if_headline(found: WhatIf) -> list[str]:
         less = bool(replayed.remarks)
         said = messages.no_gain(name, replayed.measured_ns, is_unchanged=replayed.is_unchanged, means_less=less)
         return [said, *_of_steps_lines(found), *_latency_lines(found)]
-    saving = found.within_rows(None, replayed.saved_ns)
+    saving, has_gpu_rows = found.within_rows(None, replayed.saved_ns), bool(found.graph.is_gpu.any())
     return [
         messages.predicted(
             name, *_lengths(replayed.measured_ns - saving.ns, replayed.measured_ns), *_next_or_largest(found),
             at_least=saving.is_cut,
         ),
-        *([messages.beyond_rows(replayed.predicted_ns)] if saving.is_cut else []),
+        *([messages.beyond_rows(replayed.predicted_ns, has_gpu_rows=has_gpu_rows)] if saving.is_cut else []),
         *_of_steps_lines(found),
         *_start_lines(replayed),
         *_latency_lines(found),

@@ -155,6 +155,9 @@ def recorded_before_wait(context: RuleContext, rows: SyncRows, place: Ints, reco
 CLOSE_NS = 10_000
 """Work that was held back starts within this time after what it waited for."""
 
+MOST_FORKS = 4
+"""How many streams more than the first one wait at a fork; of more, the last ones stay without a wait."""
+
 CHANCE = 20
 """At most one hole in this many ends like this by chance, where only a row without ids shows the wait."""
 
@@ -213,7 +216,62 @@ def infer_records(context: RuleContext, calls: Ids, lane: Ids, place: Ints, *, l
     """
     questions = _open_waits(context, calls, lane, place)
     parts = batches(len(calls), len(context.queues.enqueue_streams()))
-    return ResolvedWaits.join(_infer_batch(context, questions.take(of), lane_is_known[of]) for of in parts)
+    found = ResolvedWaits.join(_infer_batch(context, questions.take(of), lane_is_known[of]) for of in parts)
+    return _with_forks(context, found, calls[~lane_is_known])
+
+
+def _with_forks(context: RuleContext, waits: ResolvedWaits, guessed: Ids) -> ResolvedWaits:
+    """Let waits that repeat another one hold back the thread's next launch on another stream instead, where they did.
+
+    No stream waits twice for the same work. Where several streams were made to wait before anything was launched on
+    them, the next launch is the first one's, and each of the others holds back the next launch on yet another stream.
+    Timing must show it, and not by chance: the other stream was held back until the same recorded work ended.
+
+        thread     record  wait  wait  [launch b][launch c]      streams 8 and 9 wait for stream 7
+        stream 7   [......a......]
+        stream 8                  [b
+        stream 9                  [c
+    """
+    taken, since = waits.lane.copy(), waits.call.copy()
+    for _ in range(MOST_FORKS):
+        item = context.queues.item_after(taken, waits.place)
+        order = np.lexsort((waits.place, waits.record_lane, item))
+        again = np.zeros(len(taken), np.bool_)
+        again[order] = ~first_of_runs(item[order], waits.record_lane[order])
+        at = np.flatnonzero(again & is_among(waits.call, np.sort(guessed)))
+        launch = _launch_elsewhere(context, since[at], taken[at])
+        lane = context.stream_of_launch(launch)
+        held = (launch >= 0) & (lane != waits.record_lane[at])
+        held[held] = _is_held_back(context, waits.take(at[held]), lane[held])
+        if not held.any():
+            break
+        taken[at[held]], since[at[held]] = lane[held], launch[held]
+    return replace(waits, lane=taken)
+
+
+def _launch_elsewhere(context: RuleContext, since: Ids, lane: Ids) -> Ids:
+    """Return each thread's next launch since a call that is not on this stream; -1 where there is none."""
+    launches, stream = context.launches
+    found = np.full(len(since), -1, np.int32)
+    for own in distinct(lane).tolist():
+        rows = np.flatnonzero(lane == own)
+        found[rows] = context.neighbour(launches[stream != own], since[rows], after=True)
+    return found
+
+
+def _is_held_back(context: RuleContext, waits: ResolvedWaits, lane: Ids) -> Bools:
+    """Mark the waits that held back the next work of these streams instead, by more than chance."""
+    streams = context.queues.enqueue_streams()
+    held_back = np.zeros(len(lane), np.bool_)
+    for some in batches(len(lane), len(streams)):
+        place, record_place = waits.place[some], waits.record_place[some]
+        question = _OpenWaits(waits.call[some], lane[some], np.full_like(lane[some], -1), place, record_place)
+        held = _next_work(context, question)
+        ends = _ends_before(context, question, question.record_place)
+        column, _ = nearest_stream(ends, held.start, held.free, _rare_ns(held, len(streams)))
+        is_same = streams[column] == waits.record_lane[some]
+        held_back[some] = held.exists & (column >= 0) & is_same
+    return held_back
 
 
 def _infer_batch(context: RuleContext, question: _OpenWaits, lane_is_known: Bools) -> ResolvedWaits:
@@ -265,11 +323,14 @@ def _by_timing(context: RuleContext, question: _OpenWaits) -> _InferredRecord:
 
 def _close_ns(question: _OpenWaits, held: _NextWork, streams: int) -> Ints:
     """Return how near an end must lie: where no thread shows what was enqueued, chance must be improbable, too."""
+    return np.where(question.call >= 0, CLOSE_NS, _rare_ns(held, streams))
+
+
+def _rare_ns(held: _NextWork, streams: int) -> Ints:
+    """Return how near to the start an end must lie so that it hardly does so by chance; -1: no end shows anything."""
     hole = held.start - held.free
-    rare = np.where(
-        hole >= CHANCE * streams * LEAST_LAG_NS, np.minimum(hole // (CHANCE * max(streams, 1)), CLOSE_NS), -1
-    )
-    return np.where(question.call >= 0, CLOSE_NS, rare)
+    least = hole >= CHANCE * streams * LEAST_LAG_NS
+    return np.where(least, np.minimum(hole // (CHANCE * max(streams, 1)), CLOSE_NS), -1)
 
 
 def _ends_before(context: RuleContext, question: _OpenWaits, place: Ints) -> Ints:

@@ -24,6 +24,7 @@ from hta_graph.errors import QueryError, Remedy, UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph, require_graph
 from hta_graph.graph.job_graph import JobGraph, Members
 from hta_graph.graph.memo import memoized
+from hta_graph.graph.points import end_point
 from hta_graph.graph.rank_summary import JobLimits, RankSummary, StepColumns, WindowRecord
 from hta_graph.model import WALKABLE, EdgeKind, EventKind, Ints, kind_mask
 from hta_graph.paths.window_ends import (
@@ -517,15 +518,19 @@ def _at_awaited_communication(job: JobGraph, sink: Sink) -> Sink:
     thread    [c10d::recv_]                      window's end |  [next step
     message      [== gloo:recv ==================]───────────────▶ collective_wait
     """
-    place = job.timeline.position[sink.point] if sink.lane >= 0 and sink.point >= 0 else -1
-    part = job.calls.lane_slice(sink.lane) if place >= 0 else slice(0, 0)
-    after = np.flatnonzero(job.timeline.position[job.calls.points[part]] > place)
-    if not len(after):
+    if sink.lane < 0 or sink.point < 0:
         return sink
-    goes_on = job.calls.points[part][after[0]]
+    place, part = job.timeline.position[sink.point], job.calls.lane_slice(sink.lane)
+    after = np.flatnonzero(job.timeline.position[job.calls.points[part]] > place)
     edges, times = job.edge_table, job.timeline.times
-    woken = _collective_wait_edges(job)
-    ended = edges.source[woken[slice(*np.searchsorted(edges.target[woken], (goes_on, goes_on + 1)))]]
+    if len(after):
+        goes_on = job.calls.points[part][after[0]]
+        woken = _collective_wait_edges(job)
+        ended = edges.source[woken[slice(*np.searchsorted(edges.target[woken], (goes_on, goes_on + 1)))]]
+    else:
+        # The recording ends while it waits, or right after: no point follows that an edge could lead to.
+        members, _ = _host_members(job)
+        ended = end_point(members.row[job.event_table.lane[members.call] == sink.lane])
     ended = ended[(times[ended] <= sink.time_ns) & (times[ended] > times[sink.point])]
     if not len(ended):
         return sink

@@ -47,7 +47,7 @@ from hta_graph.what_if.modified_window import (
     time_without_partner,
 )
 from hta_graph.what_if.replay import Replayed
-from hta_graph.what_if.replay_graph import ReplayGraph, edge_weights
+from hta_graph.what_if.replay_graph import FEWEST_LAUNCHED_AHEAD, LAUNCHED_AHEAD_NS, ReplayGraph, edge_weights
 
 UNRELIABLE_SHARE = 0.5
 """Where most of a path stays as it is whatever changes, a prediction is about the smaller part."""
@@ -75,12 +75,6 @@ MISSING_SHARE = 0.5
 
 BACK_TO_BACK_NS = 1_000
 """Between kernels of one stream that were launched ahead pass about 1 µs, where a trace does not show how much."""
-
-LAUNCHED_AHEAD_NS = 20_000
-"""A launch that is as long before the predecessor's end does not delay a kernel."""
-
-FEWEST_LAUNCHED_AHEAD = 10
-"""A few gaps show no usual one."""
 
 FOLLOWS_AT_ONCE_NS = 3_000
 """Between nodes of a graph that follow each other across streams pass 1 to 2 µs."""

@@ -52,10 +52,17 @@ DEFAULT_LAG_NS = 10_000
 BINDING_ROUNDS = 2
 """How often what bound work is judged by usual lags, and these by what bound it; a third time changes hardly any."""
 
+LAUNCHED_AHEAD_NS = 20_000
+"""A launch that is as long before the predecessor's end does not delay a kernel."""
+
+FEWEST_LAUNCHED_AHEAD = 10
+"""A few gaps show no usual one."""
+
 ON_LANE_KINDS = np.isin(
     ROLE[list(EdgeKind)], (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.TRANSFER, EdgeRole.AWAKENING)
 )
 """Edges into a point that other work released: they weigh what came after that."""
+IS_STREAM_KIND = ROLE[list(EdgeKind)] == EdgeRole.STREAM
 COMPARED_KINDS = np.isin(ROLE[list(EdgeKind)], (EdgeRole.LAUNCH, EdgeRole.STREAM))
 """Edges into work on streams, whose lags show which one let it start."""
 
@@ -99,7 +106,7 @@ def edge_weights(graph: DependencyGraph) -> EdgeWeights:
     rank, alike = graph.rank_index_of(event_of(edges.target)), _edges_by_kind(graph, measured)
     bound_by = _bound_without_locks(graph, binding_edges(graph)[edges.target])
     binds = bound_by == np.arange(len(edges))
-    usual = _usual_lags(graph, alike, measured, binds)[rank, edges.kind]
+    usual = _usual_lags(graph, alike, measured, _without_late_launches(graph, rank, binds))[rank, edges.kind]
     lags = _lags_of_causes(graph, measured)
     for _ in range(BINDING_ROUNDS):
         bound_by = _likeliest_causes(graph, lags / np.maximum(usual, LEAST_USUAL_NS), bound_by)
@@ -123,6 +130,28 @@ def _bound_without_locks(graph: DependencyGraph, bound_by: Ids) -> Ids:
     on_thread = np.flatnonzero(edges.kind == EdgeKind.THREAD_ORDER)
     own[edges.target[on_thread]] = on_thread
     return np.where(edges.kind[bound_by] == EdgeKind.RUNTIME_LOCK, own[edges.target], bound_by).astype(np.int32)
+
+
+def _without_late_launches(graph: DependencyGraph, rank: Ids | Ints, binds: Bools) -> Bools:
+    """Leave out what came last before work on a stream that was launched shortly before, where there is enough else.
+
+    Where the host launches late, the stream is ready after most launches, too, and its lag is the rest of theirs.
+
+        launch      |~~~~~~~ 6 µs ~~~~~~~▶[work          no lag of a stream: it takes 4 µs because of the launch
+        stream      ....=======]~ 4 µs ~~~[work
+        launch      ..~~~~~ 90 µs ~~~~~~~▶[work          one: launched ahead
+        stream      .............=======]~[work
+    """
+    edges, times = graph.edge_table, graph.timeline.times
+    launched = np.full(len(times), np.iinfo(np.int64).max)
+    launches = np.flatnonzero(edges.kind == EdgeKind.LAUNCH)
+    np.minimum.at(launched, edges.target[launches], times[edges.source[launches]])
+    is_late = binds & IS_STREAM_KIND[edges.kind] & (launched[edges.target] > times[edges.source] - LAUNCHED_AHEAD_NS)
+    certain = np.zeros((len(graph.rank_graphs) + 1, len(EdgeKind)), np.int64)
+    at = np.flatnonzero(binds & ~is_late)
+    np.add.at(certain, (rank[at], edges.kind[at]), 1)
+    found: Bools = binds & ~(is_late & (certain[rank, edges.kind] >= FEWEST_LAUNCHED_AHEAD))
+    return found
 
 
 def _lags_of_causes(graph: DependencyGraph, measured: Ints) -> Ints:

@@ -9,6 +9,7 @@ import pytest
 from analyses.window_report import rank_names
 from tests.support.command_line import command_json, run_command, time_by_class
 from tests.support.gloo_builder import late_ranks
+from tests.support.trace_builder import TraceBuilder
 from tests.support.two_rank_job import small_job
 
 
@@ -78,3 +79,33 @@ def test_per_step_has_the_job_in_front(capsys: pytest.CaptureFixture[str], tmp_p
 
 def test_many_ranks_are_cut() -> None:
     assert rank_names(tuple(range(12))).endswith("9 and 2 more")
+
+
+def logging_steps(path: Path, longest_us: float) -> Path:
+    """Seven steps of 100 µs of which every third one also writes a log."""
+    trace, now = TraceBuilder(), 0.0
+    for number in range(1, 8):
+        length = longest_us if number in (4, 7) else 100
+        trace.annotation(f"ProfilerStep#{number}", now, now + length)
+        trace.op("aten::mm", now + 1, now + length - 1)
+        now += length + 1
+    return trace.write(path / "trace.json")
+
+
+@pytest.mark.parametrize(
+    ("longest_us", "behind"),
+    [
+        (1_000, "; steps 4 and 7 take 83% of the time of 6 steps"),
+        # Of 1,200 µs, half and no more: what the median step shows is as much.
+        (400, ""),
+        (100, ""),
+    ],
+)
+def test_steps_that_cost_more_than_all_usual_ones_are_named_first(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, longest_us: float, behind: str
+) -> None:
+    path = logging_steps(tmp_path, longest_us)
+    _, out, _ = run_command(capsys, "critical-path", path)
+    assert out.splitlines()[0].endswith(f"100.0 µs on the CPU{behind}")
+    # A step that was asked for is not the run's.
+    assert " of the time of " not in run_command(capsys, "critical-path", path, "--step", 2)[1]

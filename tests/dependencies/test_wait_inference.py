@@ -132,6 +132,61 @@ def test_workers_of_gloo_hand_no_backward_pass_over(tmp_path: Path, name: str) -
     assert (edges(trace.graph(tmp_path), "thread_handoff") == set()) == (name == "gloo:all_gather")
 
 
+def fork(*, pairs: bool, width: int, held: float = 300) -> TraceBuilder:
+    """Streams that wait for one, all before anything is launched on them (µs); the last one starts at `held` + 2.
+
+    thread     [launch a] record wait wait .. [launch b][launch c] ..      or: record wait record wait ..
+    stream 7   [a ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~] 300
+    stream 20                                                        [b
+    stream 21                                                        [c
+    """
+    trace = TraceBuilder()
+    trace.launch("a", (0, 4), (10, 300), 1)
+    at = 5
+    for number in range(width):
+        for name in ("cudaEventRecord", "cudaStreamWaitEvent")[not pairs and number > 0 :]:
+            trace.call(name, at, at + 1)
+            at += 2
+    for number in range(width):
+        start = held + 2 if number == width - 1 else 302
+        trace.launch("bcde"[number], (at, at + 4), (start, start + 50), 2 + number, stream=20 + number)
+        at += 5
+    return trace
+
+
+def held_back(graph: DependencyGraph) -> list[tuple[str, str]]:
+    name, found = graph.events.set_index("event_index").name, graph.edges[graph.edges.kind == "event_wait"]
+    return sorted(zip(name[found.source_index], name[found.target_index], strict=True))
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("width", [2, 4])
+def test_streams_that_fork_before_anything_is_launched_on_them_all_wait(
+    tmp_path: Path, pairs: bool, width: int
+) -> None:
+    graph = fork(pairs=pairs, width=width).graph(tmp_path)
+    assert held_back(graph) == [("a", name) for name in "bcde"[:width]]
+
+
+@pytest.mark.parametrize("held", [200, 340])
+def test_a_stream_that_nothing_holds_back_is_no_branch_of_a_fork(tmp_path: Path, held: float) -> None:
+    """It starts before the recorded work has ended, or so long after it that another cause delays it."""
+    assert held_back(fork(pairs=False, width=2, held=held).graph(tmp_path)) == [("a", "b")]
+
+
+def test_what_is_launched_behind_a_later_wait_is_of_that_wait(tmp_path: Path) -> None:
+    """A stream waits twice, and another one later for other work that ends at about the same time."""
+    trace = TraceBuilder()
+    trace.launch("a", (0, 2), (10, 300), 1)
+    trace.launch("d", (3, 5), (10, 301.5), 2, stream=30)
+    for at in (6, 8):
+        trace.call("cudaStreamWaitEvent", at, at + 1)
+    trace.launch("b", (10, 14), (301, 400), 3, stream=20)
+    trace.call("cudaStreamWaitEvent", 15, 16)
+    trace.launch("c", (20, 24), (302, 400), 4, stream=21)
+    assert held_back(trace.graph(tmp_path)) == [("a", "b"), ("d", "c")]
+
+
 def test_a_call_that_returns_right_after_another_thread_s_waited_for_the_lock(tmp_path: Path) -> None:
     trace = TraceBuilder()
     for at in range(5):

@@ -49,3 +49,29 @@ def test_a_step_on_the_cpu_runs_from_its_first_start_to_its_last_end(tmp_path: P
 def test_a_step_that_no_rank_has_is_refused(tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="there is no step 7"):
         hg.step(7)(three_steps(tmp_path))
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_step_ends_with_the_collective_that_its_thread_waits_for(tmp_path: Path, is_last: bool) -> None:
+    """Nothing more is recorded of the last step's thread: its wait is a wait all the same.
+
+    µs       0      10        20        30        40     50 55
+    rank 0   [mul  ]call                                    |  [next step
+    worker           [~~~~~~~~~~~~~~~~~~=================]
+    rank 1   [mul                ]call                      |  [next step
+    worker                         [=====================]
+    """
+    for rank, arrival in enumerate((10, 28)):
+        trace = GlooRank(rank, [0, 1])
+        trace.annotation("ProfilerStep#1", 0, 55, tid=MAIN)
+        trace.op("aten::mul", 1, arrival - 1, tid=MAIN)
+        trace.called("all_reduce", arrival, arrival + 2)
+        trace.worked("all_reduce", arrival + 3, 50)
+        if not is_last:
+            trace.annotation("ProfilerStep#2", 56, 70, tid=MAIN)
+            trace.op("aten::mul", 57, 69, tid=MAIN)
+        trace.write(tmp_path / f"rank{rank}.json")
+    path = hg.critical_path(hg.read_job(tmp_path), hg.step(1))
+    path.self_check()
+    assert path.by_bound_ns["gpu_communication_bound"] == 19_000
+    assert path.by_rank_ns[1] > path.by_rank_ns[0]

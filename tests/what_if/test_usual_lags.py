@@ -49,3 +49,27 @@ def test_of_equally_likely_causes_it_is_the_one_from_before_else_the_last(before
     graph: Any = SimpleNamespace(edge_table=edges, timeline=SimpleNamespace(times=np.zeros(2, np.int64)))
     bound_by = _likeliest_causes(graph, np.array([2.0, 2.0, 3.0, 0.5]), np.full(4, before, np.int32))
     assert bound_by.tolist() == [after] * 4
+
+
+@pytest.mark.parametrize(("ahead", "saved_us"), [(12, 300), (5, 0)])
+def test_where_the_host_launches_late_a_stream_is_not_usually_ready_as_late(
+    tmp_path: Path, ahead: int, saved_us: int
+) -> None:
+    """A launch every 10 µs takes 6 µs to the GPU, a kernel 6 µs: at twice the speed kernels follow after 1 µs.
+
+    What was launched ahead shows that. Without enough of it the 4 µs between kernels may be the stream's.
+
+    thread     [launch  ]          [launch  ]          [launch  ]
+    stream              ~~~~[add ======]........[add ======]
+    """
+    trace = TraceBuilder()
+    for number in range(ahead):
+        trace.launch("gemm", (5 * number, 5 * number + 4), (6 + 101 * number, 106 + 101 * number), number + 1)
+    trace.call("cudaStreamSynchronize", 100, 8 + 101 * ahead, 50)
+    for number in range(100):
+        at = 10 + 101 * ahead + 10 * number
+        trace.op("aten::add", at - 1, at + 8)
+        trace.launch("add", (at, at + 4), (at + 6, at + 12), 100 + number)
+    changes = [hg.scale(f"class:{name}", 0.5) for name in ("cpu_bound", "cpu_gap")]
+    found = hg.replay(trace.graph(tmp_path), changes, hg.whole())
+    assert found.saved_ns == pytest.approx(1_000 * saved_us, abs=15_000)

@@ -113,3 +113,26 @@ def test_the_longest_class_of_the_path_is_not_the_bound_where_something_else_is_
     named = "largest saving: host time (41% of the critical path; GPU compute 59%); without it, the window would be "
     assert named in bound.text
     assert bound.detail == "GPU compute is longer on the path but saves less: 10.0 µs (1%) at 2x speed."
+
+
+def test_where_host_and_gpu_take_equally_long_both_must_do_less(tmp_path: Path) -> None:
+    """Each call takes as long as its kernel: a faster GPU waits for the host, and a faster host for the GPU.
+
+    µs         0         100       200
+    thread     [mm 0    ][mm 1    ][mm 2    ]
+    stream 7      [kernel 0][kernel 1][kernel 2]
+    """
+    trace = TraceBuilder()
+    for number in range(40):
+        at = 100 * number
+        trace.op("aten::mm", at, at + 98)
+        trace.launch("gemm", (at, at + 97), (at + 10, at + 109), number + 1)
+    (found,) = [
+        one
+        for one in replayed_advice(PathFacts.of(hg.critical_path(trace.graph(tmp_path))))
+        if one.rule == NOTHING_SUGGESTED
+    ]
+    assert found.text.startswith(
+        "No cause alone saves 5% of the window; less work for both the host and the GPU does. "
+        "Largest savings at 2x speed: operator aten::mm, "
+    )

@@ -288,6 +288,30 @@ def test_a_headline_says_at_most_what_rows_allow(capsys: pytest.CaptureFixture[s
     assert said(capsys, JOB, "--scenario", "data_loading_free")[0].startswith("step 2: 1.09 ms instead of 1.36 ms")
 
 
+def test_without_rows_of_a_gpu_loading_saves_its_time_and_silence_is_said_to_stay(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A data set that reads files records nothing inside the loader's annotation; neither does a request that sleeps.
+
+    ms        0   1         11  12           15  16
+    thread    [mm][load ~~~~~][mm][request ~~~][mm]
+    """
+    trace = TraceBuilder()
+    for start in (0, 11_000, 15_000):
+        trace.op("aten::mm", start, start + 1_000)
+    trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1_000, 11_000)
+    trace.annotation("request", 12_000, 15_000)
+    path = trace.write(tmp_path / "trace.json")
+    assert said(capsys, path, "--scenario", "data_loading_free")[0].startswith("whole trace: 6.00 ms instead of 16.0")
+    loads = said(capsys, path)[0]
+    assert loads.startswith("whole trace: largest saving: --scenario data_loading_free, 10.0 ms (62.5% of 16.0 ms)")
+    lines = said(capsys, path, *(f"--scale=class:{name}=0" for name in ("data_loading", "cpu_bound", "cpu_gap")))
+    assert "at least" in lines[0]
+    assert lines[1].endswith(
+        "but no row shows what the host does in part of that time; the bound assumes that it stays."
+    )
+
+
 def test_work_of_earlier_steps_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     trace = TraceBuilder(distributedInfo={"rank": 0, "world_size": 1})
     trace.annotation("ProfilerStep#1", 0, 50)

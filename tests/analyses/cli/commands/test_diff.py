@@ -197,6 +197,32 @@ def test_a_gate_warns_of_steps_that_have_no_counterpart(capsys: pytest.CaptureFi
     assert "\nAfter: 5 steps with aten::item have no counterpart and are left out of the comparison.\n" in out
 
 
+def test_a_verdict_says_first_that_steps_without_counterpart_take_most_of_the_time(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Every second step evaluates afterwards; a step in which a value is read takes hardly longer."""
+    paths = []
+    for name, longer in (("a", 0), ("b", 20_000), ("c", 10)):
+        trace, at = TraceBuilder(), 0
+        for step in range(9):
+            extra = longer * (step % 2)
+            length = 4_000 + 37 * (step * 7 % 11) + extra
+            trace.annotation(f"ProfilerStep#{step}", at, at + length)
+            trace.op("aten::mm", at + 10, at + 3_990)
+            if extra:
+                trace.op("aten::item", at + 4_000, at + 4_000 + extra)
+            at += length + 5
+        paths.append(trace.write(tmp_path / f"{name}.json"))
+    before, after, alike = paths
+    out = run_command(capsys, "diff", before, after)[1]
+    assert re.match(
+        r"No difference in CPU time beyond noise, but without 4 steps of the run after that have no counterpart "
+        r"\(8\d% of its time\): median .* over 8 and 4 steps ",
+        out,
+    )
+    assert run_command(capsys, "diff", before, alike)[1].startswith("No difference in CPU time beyond noise: ")
+
+
 @pytest.mark.slow
 def test_a_faster_test_does_not_fail(capsys: pytest.CaptureFixture[str], control: Path, slower: Path) -> None:
     assert run_command(capsys, "diff", slower, control, "--fail-above", "5%")[0] == 0
