@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 INPUTS_KEY = b'"Input Dims"'
 SAMPLE, SAMPLED_EVERY = 1 << 14, 1 << 18
-"""Of so many bytes, the second number, so many are searched for inputs: operators stand together in a file."""
+"""Inputs are looked for in the first number of bytes of each second number: operators stand together in a file."""
 MOST_KEPT = 64 << 20
 """Bytes of text; more is read from the file again."""
 
