@@ -119,7 +119,10 @@ def matching_notes(scopes: Sequence[Scope], matched: Sequence[MatchedWindow]) ->
         (found.without_partner, messages.unmatched(found.without_partner)),
         (not compared, messages.NOT_ON_ALL_RANKS),
     )
-    clocks = _clocks_set_back(found.offsets)
+    size = max(len(ranks), *(trace.world_size or 0 for trace in ranks.values()))
+    silent = size - sum(len(item) > 0 for item in own.values())
+    clocks = [messages.silent_ranks(silent, size)] * bool(silent)
+    clocks += _clocks_set_back(found.offsets)
     clocks += [_misfit_names(misfit, scopes, own) for misfit in found.rejected[:MISFITS_NAMED]]
     clocks += [messages.CLOCKS_NOTE] * bool(compared and not found.offsets)
     return [text for holds, text in said if holds] + clocks

@@ -388,7 +388,7 @@ MEANINGS = {
         "All-to-all with recorded parts: what the busiest rank exchanges with others, as a multiple of the mean.",
         null=True,
     ),
-    "missing": column_types.integer("Ranks of the group without a trace; null if unknown.", null=True),
+    "missing": column_types.integer("Ranks of the group without recorded communication; null if unknown.", null=True),
     "elements": column_types.integer("Elements, as recorded; null if not recorded.", null=True),
     "matched_by": column_types.one_of(["comms id", "sequence number", "order"], "How its members were matched."),
     "kernels": column_types.integer("Matched collectives that it took part in."),

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
+from analyses.advice.facts import PathFacts
+from analyses.advice.rules import verdict_of
 from analyses.cli.main import main
 from analyses.hta.breakdowns import hta_potential_stragglers, hta_profiler_steps
 from analyses.hta.frame import hta_scopes
@@ -88,6 +90,22 @@ def test_the_last_rank_makes_the_others_wait(tmp_path: Path) -> None:
     ]
     assert stragglers(matched)["rank"].tolist() == [1, 0, 2]
     assert hta_potential_stragglers(scopes, num_candidates=5, profiler_steps=None) == [1]
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_a_rank_without_communication_is_like_one_without_a_trace(tmp_path: Path, *, is_given: bool) -> None:
+    group = {"Collective_name": "allreduce", "Process_Group_Name": "0", "Process_Group_Ranks": "[0, 1, 2]"}
+    talking = [rank_trace(rank, [(10 + rank, 20)], world=3, **group) for rank in (0, 1)]
+    silent = rank_trace(2, [(5, 20)], world=3, name="gemm")
+    scopes = scopes_of(tmp_path, *talking, *[silent] * is_given)
+    matched = matched_collectives(scopes)
+    assert collectives(matched)[["ranks", "last_rank", "missing"]].to_numpy().tolist() == [[2, 1, 1]]
+    unknown = "1 of 3 ranks has no recorded communication; whether it delays the others is unknown."
+    assert matching_notes(scopes, matched)[0] == unknown
+    job = hg.read_job([tmp_path / f"rank{rank}.json" for rank in range(len(scopes))])
+    told = verdict_of(PathFacts(hg.critical_path(job, hg.whole())))
+    found = {finding.rule: finding for finding in told}["ranks_matched"]
+    assert found.text == f"Matched between ranks: 1 collective. {unknown}"
 
 
 def test_order_counts_from_the_end(tmp_path: Path) -> None:
