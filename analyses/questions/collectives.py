@@ -250,7 +250,7 @@ def _members_in_window(item: MatchedWindow) -> pd.DataFrame:
     rank, place = np.append(found.rank, ranks_alone), np.append(found.place, alone)
     event, start, length, arrival = (np.zeros(len(rank), np.int64) for _ in range(4))
     for one, mine in rows_by_value(rank).items():
-        own, trace = item.ranks[one], item.scopes[one].graph.trace
+        own, trace = item.ranks[one], item.graphs[one].trace
         rows, events = own.row[place[mine]], trace.events
         event[mine], start[mine] = events.index[rows], trace.file_times.start[rows]
         length[mine] = events.end[rows] - events.start[rows]

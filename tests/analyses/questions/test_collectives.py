@@ -92,6 +92,16 @@ def test_the_last_rank_makes_the_others_wait(tmp_path: Path) -> None:
     assert hta_potential_stragglers(scopes, num_candidates=5, profiler_steps=None) == [1]
 
 
+def test_a_rank_that_lacks_a_step_is_part_of_its_collectives(tmp_path: Path) -> None:
+    runs = [(10, 30), (45, 50)], [(20, 30), (41, 50)]
+    lacking = rank_trace(1, runs[1])
+    lacking.annotation("ProfilerStep#9", 0, 3)
+    scopes = scopes_of(tmp_path, with_steps(0, runs[0]), lacking)
+    stepwise = [item for scope in scopes for item in per_step(scope.rank, scope.graph)]
+    first = collective_members(matched_collectives(stepwise)).query("scope == 'ProfilerStep#4'")
+    assert first[["rank", "start_ns", "is_last"]].to_numpy().tolist() == [[0, 45_000, True], [1, 41_000, False]]
+
+
 @pytest.mark.parametrize("is_given", [True, False])
 def test_a_rank_without_communication_is_like_one_without_a_trace(tmp_path: Path, *, is_given: bool) -> None:
     group = {"Collective_name": "allreduce", "Process_Group_Name": "0", "Process_Group_Ranks": "[0, 1, 2]"}
