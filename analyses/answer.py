@@ -137,11 +137,21 @@ def answer_document(name: str, answer: Answer, scopes: Iterable[Mapping[str, Any
     return {
         "schema": f"hta-graph/{name}/1",
         "scopes": list(scopes),
-        "conclusion": " ".join(answer.conclusion),
+        "conclusion": " ".join(_ended(answer.conclusion)),
         **answer.keys,
         "tables": {key: records(frame) for key, frame in {**answer.tables, **answer.series}.items()},
         "notes": list(answer.notes),
     }
+
+
+def _ended(sentences: Sequence[str]) -> list[str]:
+    """Return sentences that can follow each other; a single one stays as it is.
+
+    >>> _ended(["rank 2 delays the others", "It causes all of the waiting."])
+    ['rank 2 delays the others.', 'It causes all of the waiting.']
+    """
+    *before, last = sentences or [""]
+    return [*(text if text.endswith((".", "!", "?", ":")) else f"{text}." for text in before), last]
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
 from analyses.messages import collective_matching as messages
 from analyses.scope import Scope
 from hta_graph.arrays import rows_by_value
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.collectives import (
     Collectives,
@@ -31,11 +32,13 @@ MISFITS_NAMED = 3
 class MatchedWindow:
     """The collectives of one window, such as a step, over all ranks: those whose last kernel belongs to it.
 
-    ``every`` are those of the whole traces.
+    ``every`` are those of the whole traces. ``scopes`` are those of the ranks that have the window; ``graphs`` are of
+    all ranks: one without the window, such as a step, may be part of its collectives.
     """
 
     label: str
     scopes: Mapping[int, Scope]
+    graphs: Mapping[int, DependencyGraph]
     ranks: Mapping[int, RankCommunications]
     found: Collectives
     every: Collectives
@@ -81,7 +84,7 @@ def matched_collectives(scopes: Sequence[Scope]) -> list[MatchedWindow]:
         read = {rank: read_communications(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
         ranks = with_worker_groups(read)
         found = match_grouped_collectives(ranks) if known is None else known
-    return [_in_window(MatchedWindow(label, own, ranks, found, found)) for label, own in by_label.items()]
+    return [_in_window(MatchedWindow(label, own, graphs, ranks, found, found)) for label, own in by_label.items()]
 
 
 def _in_window(every: MatchedWindow) -> MatchedWindow:
@@ -119,7 +122,10 @@ def matching_notes(scopes: Sequence[Scope], matched: Sequence[MatchedWindow]) ->
         (found.without_partner, messages.unmatched(found.without_partner)),
         (not compared, messages.NOT_ON_ALL_RANKS),
     )
-    clocks = _clocks_set_back(found.offsets)
+    size = max(len(ranks), *(trace.world_size or 0 for trace in ranks.values()))
+    silent = size - sum(len(item) > 0 for item in own.values())
+    clocks = [messages.silent_ranks(silent, size)] * bool(silent)
+    clocks += _clocks_set_back(found.offsets)
     clocks += [_misfit_names(misfit, scopes, own) for misfit in found.rejected[:MISFITS_NAMED]]
     clocks += [messages.CLOCKS_NOTE] * bool(compared and not found.offsets)
     return [text for holds, text in said if holds] + clocks

@@ -62,6 +62,8 @@ class Scope:
         """The length of the whole trace where that is the scope, as paths have it; else that of the window."""
         if not (self.is_open and self.label == WHOLE_TRACE):
             return self.window_ns
+        if not len(self.graph.event_table):
+            return 0
         found = whole_trace()(self.graph)
         return found.end_ns - found.start_ns
 

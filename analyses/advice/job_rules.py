@@ -11,6 +11,7 @@ from analyses.advice.facts import HOST_CLASSES, Confidence, PathFacts, PathFindi
 from analyses.display.sentence_format import window_name
 from analyses.messages import advice, job_verdict, verdict
 from analyses.messages.advice import Advice
+from analyses.messages.collective_matching import silent_ranks
 from analyses.window_report import verdict_of_job
 from hta_graph.arrays import distinct, percentiles_by
 from hta_graph.gpu_activity import WorkType, activities
@@ -76,16 +77,21 @@ def ranks_matched(facts: PathFacts) -> PathFinding | None:
     alone_ns, total_ns = int(lengths[inside.number < 0].sum()), int(lengths.sum())
     alone = len(inside) - len(matched)
     share = alone_ns / total_ns if total_ns else 0.0
+    size = max(job.trace.world_size or 0, len(job.rank_graphs))
+    silent = size - len(distinct(members.part))
     evidence = {
         "collectives": collectives, "messages": messages, "without_partner": alone,
-        "without_partner_ns": alone_ns, "without_partner_share": share,
+        "without_partner_ns": alone_ns, "without_partner_share": share, "silent_ranks": silent,
     }  # fmt: skip
     if not len(inside):
         return PathFinding(verdict.NO_COMMUNICATION, evidence)
     is_notable = share >= FROZEN_SHARE or not len(matched)
-    said = verdict.matched(collectives, messages, alone if is_notable else 0, share)
-    unknown = job.diagnostics["collectives_group_unknown"]
-    return PathFinding(f"{said} {verdict.group_not_recorded(unknown)}" if unknown else said, evidence)
+    said = [verdict.matched(collectives, messages, alone if is_notable else 0, share)]
+    if unknown := job.diagnostics["collectives_group_unknown"]:
+        said.append(verdict.group_not_recorded(unknown))
+    if silent:
+        said.append(silent_ranks(silent, size))
+    return PathFinding(" ".join(said), evidence)
 
 
 def clocks_unsure(facts: PathFacts) -> PathFinding | None:

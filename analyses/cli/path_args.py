@@ -116,6 +116,8 @@ def _check_exists(name: str) -> None:
     place = resolve_location(name)
     if PATTERN_OR_LIST.search(name) or is_remote(place) or os.path.lexists(place):
         return
+    if name == "-":
+        raise TraceError(name, "no such file", "to read standard input, name /dev/stdin")
     from hta_graph.text.shorten import closest_names
 
     with suppress(OSError, ValueError):

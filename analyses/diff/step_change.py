@@ -257,7 +257,7 @@ class _Sides:
         """Return the change of the usual step and its noise, from the spread of each side."""
         control_ns, test_ns = (self.medians * self.weight).sum(axis=1).tolist()
         spreads = [
-            _spreads(side.ns / medians[side.kind] - 1, side.kind, self.kinds)
+            _spreads(_away_from(medians, side), side.kind, self.kinds)
             for side, medians in zip(self.both, self.medians, strict=True)
         ]
         wide = (STANDARD_ERRORS + FEW_STEPS / self.freedom) * self._dependence()
@@ -308,7 +308,7 @@ class _Sides:
 
     def without_hanging(self) -> list[StepLengths]:
         """Leave out the few steps that hang: they are part of the means, and say nothing about the others."""
-        away = [side.ns / medians[side.kind] - 1 for side, medians in zip(self.both, self.medians, strict=True)]
+        away = [_away_from(medians, side) for side, medians in zip(self.both, self.medians, strict=True)]
         hang = np.split(_hangs(np.concatenate(away)), [len(away[0])])
         kept = [side.take(~own) for side, own in zip(self.both, hang, strict=True)]
         few = all(own.mean() <= MOST_HANGING for own in hang)
@@ -341,7 +341,7 @@ class _Sides:
     def _away(self) -> list[Floats]:
         """Return by how much each step differs from the mean of its kind, as a share."""
         means = [_by_kind(np.mean, side.ns, side.kind, self.kinds) for side in self.both]
-        return [side.ns / mean[side.kind] - 1 for side, mean in zip(self.both, means, strict=True)]
+        return [_away_from(mean, side) for side, mean in zip(self.both, means, strict=True)]
 
     def _dependence(self) -> float:
         """Return by how much the noise of a mean is larger because each step resembles the one before."""
@@ -394,10 +394,16 @@ class _Sides:
         Where all kinds are rare they show each other's noise.
         """
         known = self.counts.min(axis=0) >= ENOUGH_STEPS
-        if not known.any():
+        if not (weight * self.medians[0])[known].sum():
             return 0.0
         usual = (weight * changes)[known].sum() / (weight * self.medians[0])[known].sum()
         return float(abs((weight * (changes - usual * self.medians[0]))[~known].sum()))
+
+
+def _away_from(centers: Floats, side: StepLengths) -> Floats:
+    """Return by how much each step differs from the center of its kind, as a share; from one without length, by 0."""
+    center = centers[side.kind]
+    return np.divide(side.ns, center, out=np.ones_like(center), where=center > 0) - 1
 
 
 def _by_kind(figure: Callable[[Floats], np.floating[Any]], values: Floats, kind: Ints, kinds: int) -> Floats:

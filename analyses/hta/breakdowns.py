@@ -347,5 +347,5 @@ def _launching_steps(item: MatchedWindow) -> list[int]:
     step = np.full(len(last), -1, np.int64)
     rank, rows = item.found.rank[last], item.rows(last)
     for one in np.unique(rank).tolist():
-        step[rank == one] = iterations(item.scopes[one].graph, rows[rank == one].astype(np.int32))
+        step[rank == one] = iterations(item.graphs[one], rows[rank == one].astype(np.int32))
     return [int(number) for number in step]

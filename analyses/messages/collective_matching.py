@@ -62,6 +62,16 @@ def misfit(name: str, events: Sequence[tuple[int, int]]) -> str:
     )
 
 
+def silent_ranks(count: int, size: int) -> str:
+    """Report ranks of a job whose traces are missing or hold no communication.
+
+    >>> silent_ranks(1, 4)
+    '1 of 4 ranks has no recorded communication; whether it delays the others is unknown.'
+    """
+    has, delay = ("has", "it delays") if count == 1 else ("have", "they delay")
+    return f"{count:,} of {size:,} ranks {has} no recorded communication; whether {delay} the others is unknown."
+
+
 def lone_rank(world_size: int) -> str:
     """Report that a single rank of a job was given."""
     given = f"only one rank of {world_size:,} is given" if world_size else "only one rank is given"

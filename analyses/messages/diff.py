@@ -85,10 +85,10 @@ def environment_line(facts: Sequence[tuple[str, str, str]]) -> str:
 def percent(share: float, *, sign: bool = False) -> str:
     """Print a share with one decimal.
 
-    >>> percent(0.031), percent(-0.5, sign=True)
-    ('3.1%', '-50.0%')
+    >>> percent(0.031), percent(-0.5, sign=True), percent(210.442)
+    ('3.1%', '-50.0%', '21,044.2%')
     """
-    return f"{share:{'+' if sign else ''}.1%}"
+    return f"{share:{'+' if sign else ''},.1%}"
 
 
 def enumerated(parts: Sequence[str]) -> str:

@@ -55,7 +55,7 @@ def obstacle(why: str, before: str, after: str) -> tuple[str, str]:
     """
     words = {
         "gpu": f"another GPU: {before} before, {after} after",
-        "world_size": f"another world size: {before} ranks before, {after} after",
+        "world_size": f"another world size: {before} before, {after} after",
         "ranks": f"partial input: ranks {before} before, ranks {after} after",
         "model": f"another model: only {before} of the operators' time is common, at least {after} is needed",
         "pytorch": f"another version of PyTorch: {before} before, {after} after",
@@ -117,10 +117,10 @@ def signed_amount(value: float, unit: str) -> str:
 def share(value: float | None, *, sign: bool = False) -> str:
     """Print a share; an unknown one is larger than any.
 
-    >>> share(0.031), share(0.5, sign=True), share(None)
-    ('3.1%', '+50.0%', 'unknown')
+    >>> share(0.031), share(37.6, sign=True), share(None)
+    ('3.1%', '+3,760.0%', 'unknown')
     """
-    return "unknown" if value is None else f"{value:{'+' if sign else ''}.1%}"
+    return "unknown" if value is None else f"{value:{'+' if sign else ''},.1%}"
 
 
 def verdict_line(found: Mapping[str, Any]) -> str:

@@ -12,13 +12,18 @@ NO_ACTIVITY = "no GPU activity recorded"
 KERNEL_AXIS = "ms, total"
 
 
-def headline(found: Outlier, busy_type: str, busy_share: float, *, communicates: bool) -> str:
-    """Name the kernel with the most GPU time, and the type of work with the most busy time."""
+def headline(found: Outlier, busy: str, *, communicates: bool) -> str:
+    """Name the kernel with the most GPU time; ``busy`` is what the GPU is busy with, if it is."""
     waits = " (may include waiting for other ranks)" if communicates else ""
     times = f"{brief_duration(int(found['sum_ns']))} in {counted(found['count'], 'run')}{found.typical}"
     most = f"{quoted(short_name(found['kernel']))} takes the most GPU time{found.where}: {times}"
     share = f"{brief_share(found['time_share'])} of all GPU work{waits}"
-    return f"{most}, {share}; {brief_share(busy_share)} of GPU busy time is {busy_type}"
+    return f"{most}, {share}{busy}"
+
+
+def busy_with(kernel_type: str, busy_share: float) -> str:
+    """Name the type of work with the most busy time, as a part of the headline."""
+    return f"; {brief_share(busy_share)} of GPU busy time is {kernel_type}"
 
 
 def too_short(rank: int, label: str) -> str:

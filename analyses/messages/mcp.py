@@ -28,7 +28,7 @@ GUIDE_TITLE = "How to read the answers"
 ONE_WINDOW = "step, annotation and whole exclude each other; omit all but one"
 NEEDS_EVENT = "picture=around needs an event; pass event_index"
 NO_ANSWER = "The trace holds nothing that answers this."
-NO_WAITS = "No call or stream waited for GPU work."
+NO_WAITS = "No call and no stream is known to wait for GPU work."
 COMPARABLE = "Record both runs in the same way: same GPU, ranks, model and batch; at least two steps each."
 
 WITH_KERNELS = "Record with ProfilerActivity.CUDA and without hardware counters"

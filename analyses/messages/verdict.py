@@ -158,29 +158,39 @@ NOT_SHOWN: Mapping[str, str] = {
 """What the rows of a window do not show, as a clause."""
 
 NO_GPU = "no GPU activity is recorded"
+SAVINGS_UNKNOWN = "; savings are unknown"
 
 
 def only_host_time(window: str, launches: int, lengths: Sequence[str]) -> str:
     """Say first that what was launched left no row on the GPU: the headline."""
     calls = counted(launches, "launch call")
-    return f"{window}: {NO_GPU} for {calls}, only host time; savings are unknown; {', '.join(lengths)}"
+    return f"{window}: {NO_GPU} for {calls}, only host time{SAVINGS_UNKNOWN}; {', '.join(lengths)}"
 
 
 def no_kernels(window: str, launches: int, lengths: Sequence[str]) -> str:
     """Say first that the kernels left no rows, although copies or sets did: the headline."""
     calls = counted(launches, "launch call")
-    return f"{window}: no kernel is recorded for {calls}; savings are unknown; {', '.join(lengths)}"
+    return f"{window}: no kernel is recorded for {calls}{SAVINGS_UNKNOWN}; {', '.join(lengths)}"
 
 
 def nothing_recorded(window: str, time: str, lengths: Sequence[str]) -> str:
     """Say first that most of a window has no row: the headline."""
-    return f"{window}: no operator or call is recorded for {time}; savings are unknown; {', '.join(lengths)}"
+    return f"{window}: no operator or call is recorded for {time}{SAVINGS_UNKNOWN}; {', '.join(lengths)}"
 
 
 def not_started(window: str, time: str, lengths: Sequence[str], rank: int | None = None) -> str:
     """Name what bounds a window where the GPU does not start what it was given: the headline."""
     bound = f"bound by launched work{on_rank(rank)} that does not start for {time}"
-    return f"{window}: {bound}; savings are unknown; {', '.join(lengths)}"
+    return f"{window}: {bound}{SAVINGS_UNKNOWN}; {', '.join(lengths)}"
+
+
+def what_is_not_shown(headline: str) -> str:
+    """Return what such a headline says of the window, without savings and lengths.
+
+    >>> what_is_not_shown(no_kernels("step 2", 3, ["latency 1.07 ms"]))
+    'step 2: no kernel is recorded for 3 launch calls'
+    """
+    return headline.rpartition(f"{SAVINGS_UNKNOWN}; ")[0]
 
 
 WHAT_IT_WAITS_FOR = (

@@ -250,7 +250,7 @@ def _members_in_window(item: MatchedWindow) -> pd.DataFrame:
     rank, place = np.append(found.rank, ranks_alone), np.append(found.place, alone)
     event, start, length, arrival = (np.zeros(len(rank), np.int64) for _ in range(4))
     for one, mine in rows_by_value(rank).items():
-        own, trace = item.ranks[one], item.scopes[one].graph.trace
+        own, trace = item.ranks[one], item.graphs[one].trace
         rows, events = own.row[place[mine]], trace.events
         event[mine], start[mine] = events.index[rows], trace.file_times.start[rows]
         length[mine] = events.end[rows] - events.start[rows]
@@ -388,7 +388,7 @@ MEANINGS = {
         "All-to-all with recorded parts: what the busiest rank exchanges with others, as a multiple of the mean.",
         null=True,
     ),
-    "missing": column_types.integer("Ranks of the group without a trace; null if unknown.", null=True),
+    "missing": column_types.integer("Ranks of the group without recorded communication; null if unknown.", null=True),
     "elements": column_types.integer("Elements, as recorded; null if not recorded.", null=True),
     "matched_by": column_types.one_of(["comms id", "sequence number", "order"], "How its members were matched."),
     "kernels": column_types.integer("Matched collectives that it took part in."),

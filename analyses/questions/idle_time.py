@@ -349,7 +349,9 @@ class ScopeExplainer:
         """Explain when nothing runs at all."""
 
         def gaps_of(scope: Scope) -> tuple[Gaps, Ids]:
-            gaps = device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns)
+            every = activities(scope.graph)
+            # Whether a GPU of which nothing is recorded is idle is unknown.
+            gaps = device_gaps(scope.running, every, scope.start_ns, scope.end_ns if len(every) else scope.start_ns)
             return gaps, np.full(len(gaps), -1, np.int32)
 
         return self._explained(scopes, gaps_of)

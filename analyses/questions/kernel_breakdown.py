@@ -289,8 +289,10 @@ def _conclusion(types: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:
     found = largest_item(kernels[kernels["kernel"] != OTHERS], ["kernel", "kernel_type"], "sum_ns")
     if found is None:
         return []
-    busy, communicates = rows_at_outlier(types, found).iloc[0], found["kernel_type"] == COMMUNICATION
-    return [messages.headline(found, busy["kernel_type"], busy["time_share"], communicates=communicates)]
+    # What a step launched may run behind the end of its window, in which the GPU is idle then.
+    own = rows_at_outlier(types, found)
+    busy = messages.busy_with(own["kernel_type"].iloc[0], own["time_share"].iloc[0]) if len(own) else ""
+    return [messages.headline(found, busy, communicates=found["kernel_type"] == COMMUNICATION)]
 
 
 def _missing_note(scope: Scope, *, memory_kernels: bool) -> str:

@@ -349,14 +349,14 @@ def _rows_and_header(path: Location, document: object) -> tuple[list[Any], dict[
     if isinstance(document, list):
         return document, {}
     if not isinstance(document, dict):
-        raise NotATraceError(path, f"holds {_json_type(document)} as JSON, not a trace")
+        raise NotATraceError(path, f"holds {_json_type(document)} as JSON, not a trace", "pass a Kineto trace")
     if "traceEvents" not in document:
         keys = ", ".join(list(document)[:5]) or "none"
         kind = "a host execution trace" if "nodes" in document else "JSON"
         raise NotATraceError(path, f"is {kind} without traceEvents (its keys: {keys})", "pass a Kineto trace")
     rows = document["traceEvents"]
     if not isinstance(rows, list):
-        raise TraceError(path, f"has {_json_type(rows)} as traceEvents, not a list")
+        raise TraceError(path, f"has {_json_type(rows)} as traceEvents, not a list", "pass a Kineto trace")
     return rows, document
 
 

@@ -380,11 +380,14 @@ class Trace:
             own = [STEP_NAME.fullmatch(self.name_of(step.event)) for step in (cycle[0], cycle[-1])]
             first, last = (int(match[1]) if match else -1 for match in own)
             if first != cycle[0].number:
-                names = f"ProfilerStep#{first}" + (f" to #{last}" if last != first else "")
-                numbers = f"step {cycle[0].number}"
-                if last != first:
-                    numbers = f"steps {cycle[0].number} to {cycle[-1].number}"
-                lines.append(f"{names} occur again in another cycle of the profiler; there they are {numbers}")
+                again = "in another cycle of the profiler"
+                number, last_number = cycle[0].number, cycle[-1].number
+                lines.append(
+                    f"ProfilerStep#{first} occurs again {again}; there it is step {number}"
+                    if last == first
+                    else f"ProfilerStep#{first} to #{last} occur again {again}; "
+                    f"there they are steps {number} to {last_number}"
+                )
         more = len(lines) - MOST_CYCLES_NAMED
         return lines if more <= 0 else [*lines[:MOST_CYCLES_NAMED], f"… and {more:,} more cycles"]
 

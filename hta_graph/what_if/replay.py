@@ -225,7 +225,7 @@ def replay(
         QueryError: the window is not in the trace, or a change names nothing in it, closes a cycle or adds years.
         UsageError: something is not a change, or does not apply to what it names.
     """
-    listed = [changes] if callable(changes) else list(changes)
+    listed = [changes] if callable(changes) or isinstance(changes, str) else list(changes)
     for change in listed:
         if not callable(change):
             raise UsageError(

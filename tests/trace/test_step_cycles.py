@@ -52,6 +52,11 @@ def test_both_cycles_are_asked_for_by_their_numbers(capsys: pytest.CaptureFixtur
     assert (status, err) == (0, said)
 
 
+def test_a_single_step_occurs_again(tmp_path: Path) -> None:
+    said = "ProfilerStep#3 occurs again in another cycle of the profiler; there it is step 5"
+    assert hg.read_trace(steps_of(tmp_path, 3, 4, 3)).repeated_steps == [said]
+
+
 def test_a_step_that_is_written_twice_is_one(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.annotation("ProfilerStep#1", 0, 90)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -288,9 +289,10 @@ def test_own_weights_name_edges_of_the_graph(row: int, tmp_path: Path) -> None:
         hg.replay(two_kernels(tmp_path), hg.weigh([row], 5), hg.whole())
 
 
-def test_what_is_no_change_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("changes", ["kernel:gemm", ["kernel:gemm"]])
+def test_what_is_no_change_is_refused(tmp_path: Path, changes: Any) -> None:
     with pytest.raises(UsageError, match=r"'kernel:gemm' is not a change; give hg\.scale"):
-        hg.replay(two_kernels(tmp_path), ["kernel:gemm"], hg.whole())  # type: ignore[list-item]
+        hg.replay(two_kernels(tmp_path), changes, hg.whole())
 
 
 def test_a_call_goes_with_the_work_that_it_launched(tmp_path: Path) -> None:

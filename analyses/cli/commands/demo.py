@@ -60,7 +60,13 @@ def _write_traces(target: str) -> None:
     ):
         for name, (bundled, _) in TRACES.items():
             source, copy = Path(sample) / bundled, new / name
-            (shutil.copytree if source.is_dir() else shutil.copyfile)(source, copy)
+            if not source.is_dir():
+                shutil.copyfile(source, copy)
+                continue
+            copy.mkdir()
+            # shutil.copytree would collect the errors of all files, and say them in one list.
+            for one in sorted(source.iterdir()):
+                shutil.copyfile(one, copy / one.name)
     print_lines(["simulated traces:", *(f"  {target}/{name:17} {what}" for name, (_, what) in TRACES.items())])
 
 

@@ -103,6 +103,7 @@ def _of_graphs(
     from analyses.advice.verdict import verdict_document
     from hta_graph.paths.critical_path import critical_path
 
+    graphs = _with_events(graphs)
     window, patterns = window_args.window(job=list(graphs.values())), options.data_load or ()
     begin_stage("finding the critical path")
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
@@ -123,6 +124,14 @@ def _of_graphs(
         return report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes, data_load=patterns)
 
     return lambda: verdict_document(paths, job), page
+
+
+def _with_events(graphs: Mapping[int, DependencyGraph]) -> Mapping[int, DependencyGraph]:
+    """Leave out ranks without events, which have no path, with a line for each; if no rank has any, none is."""
+    found = {rank: graph for rank, graph in graphs.items() if len(graph.event_table)}
+    for rank in graphs.keys() - found.keys() if found else ():
+        say(f"rank {rank}: the trace has no events; it is left out of the report")
+    return found or graphs
 
 
 def _of_summaries(job: JobGraph, window_args: WindowArgs, options: argparse.Namespace) -> VerdictAndPage:

@@ -363,10 +363,11 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
     recorded = _indices_by_channel(records)
     if strict:
         _refuse_missing_members(recorded, by_rank.keys())
+    # A rank that is not given, or whose recording has no communication, cannot be asked for its part.
+    asked = {record.rank for record in records if record.labels}
     found = []
     for channel, places in recorded.items():
-        # A rank that is not given cannot be asked for its part.
-        needed = set(places) if strict else by_rank.keys() & set(channel.members)
+        needed = set(places) if strict else asked & set(channel.members)
         if not strict and all(len(listed) == 1 for listed in places.values()):
             found.append(_match_single_communications(channel, places, needed))
             continue

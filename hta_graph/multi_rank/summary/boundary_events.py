@@ -18,9 +18,9 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
-from hta_graph.multi_rank.summary.path_legs import LegSegments, PathLegs
+from hta_graph.multi_rank.summary.path_legs import LegSegments
 from hta_graph.paths.binding_edges import LaneRuns, binding_edges, lane_runs
-from hta_graph.paths.intervals import union
+from hta_graph.paths.intervals import Intervals
 from hta_graph.paths.windows import Window
 from hta_graph.quick_dataclass import dataclass
 
@@ -182,16 +182,15 @@ def wake_up_edges(graph: DependencyGraph, rows: Ids) -> EdgeTable:
     )
 
 
-def excerpt_rows(graph: DependencyGraph, hops: PathLegs, passed: LegSegments) -> Ids:
+def excerpt_rows(graph: DependencyGraph, on_path: Intervals, passed: LegSegments) -> Ids:
     """Choose what describes pieces of a path: their owners, all that runs meanwhile, and what is around and before it.
 
     Args:
         graph: the rank's.
-        hops: when the path is on the rank.
+        on_path: when the path is on the rank.
         passed: what the path passes there.
     """
     events = graph.event_table
-    on_path = union(hops.start, hops.end)
     meanwhile = np.flatnonzero(on_path.covered_until(events.end) > on_path.covered_until(events.start))
     found = np.concatenate([passed.segments.event, passed.segments.open_call, passed.rows, meanwhile]).astype(np.int64)
     found = np.concatenate([found, take_or(graph.launching_call, found)])

@@ -17,7 +17,7 @@ from hta_graph.errors import QueryError, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph, MatchedRows
 from hta_graph.graph.job_graph import JobGraph, full_rank_graphs
 from hta_graph.graph.rank_summary import RankSummary, StepColumns, fingerprint, summary_rows
-from hta_graph.model import Ids
+from hta_graph.model import Ids, Ints
 from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.matching.collectives import Collectives
 from hta_graph.multi_rank.rank_activity import RankActivity
@@ -35,6 +35,7 @@ from hta_graph.multi_rank.summary.summarize import RankInJobTime, SummaryRequest
 from hta_graph.paths.binding_edges import walk_back
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.host_pauses import pauses_of_rank
+from hta_graph.paths.intervals import union
 from hta_graph.paths.segments import SegmentTable
 from hta_graph.paths.time_accounting import explained_lags
 from hta_graph.paths.windows import Window, WindowQuery, step, step_lengths
@@ -47,15 +48,16 @@ class ExcerptRequest:
     """What a rank answers about its job's paths.
 
     ``rows`` are kept in any case, of ``size`` that the graph had when they were chosen, and ``content`` was its
-    :func:`fingerprint` then; ``legs`` are in the time that
-    ``clock`` says. ``matched`` are rows of what the rank did with others, as far as the job knows their part.
-    ``data_load`` are expressions of what loads data.
+    :func:`fingerprint` then; ``legs`` are in the time that ``clock`` says, and so is ``crossed``: from when to when the
+    path is on the rank outside of legs, in communication. ``matched`` are rows of what the rank did with others, as far
+    as the job knows their part. ``data_load`` are expressions of what loads data.
     """
 
     rows: Ids
     size: int
     content: str
     legs: PathLegs
+    crossed: tuple[Ints, Ints]
     matched: Ids
     clock: dict[str, Any]
     data_load: tuple[str, ...]
@@ -65,15 +67,17 @@ class ExcerptRequest:
         hops = {name: getattr(self.legs, name).tolist() for name in column_types(PathLegs)}
         return {
             "rows": self.rows.tolist(), "size": self.size, "content": self.content, "hops": hops, "clock": self.clock,
-            "matched": self.matched.tolist(), "data_load": list(self.data_load),
+            "crossed": [times.tolist() for times in self.crossed], "matched": self.matched.tolist(),
+            "data_load": list(self.data_load),
         }  # fmt: skip
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> ExcerptRequest:
         """Undo :meth:`as_record`."""
         rows, hops = np.array(record["rows"], np.int32), PathLegs.of(**record["hops"])
-        matched = np.array(record["matched"], np.int32)
-        return cls(rows, record["size"], record["content"], hops, matched, record["clock"], tuple(record["data_load"]))
+        start, end = (np.array(times, np.int64) for times in record["crossed"])
+        matched, data_load = np.array(record["matched"], np.int32), tuple(record["data_load"])
+        return cls(rows, record["size"], record["content"], hops, (start, end), matched, record["clock"], data_load)
 
 
 def file_changed_error(path: Location) -> TraceError:
@@ -103,7 +107,8 @@ def make_path_excerpt(graph: DependencyGraph, request: ExcerptRequest) -> Depend
     found = segments_of_legs(local, request.legs, request.data_load)
     inside = np.zeros(request.size, np.bool_)
     inside[request.rows] = True
-    inside[excerpt_rows(rank.local, request.legs, found)] = True
+    times = [np.concatenate(of) for of in zip((request.legs.start, request.legs.end), request.crossed, strict=True)]
+    inside[excerpt_rows(rank.local, union(*times), found)] = True
     kept = freeze(np.flatnonzero(inside).astype(np.int32))
     number = freeze((np.cumsum(inside) - 1).astype(np.int32))
     induced = rank.local.rows_and_edges(kept)
@@ -193,7 +198,7 @@ class SummaryPaths:
 
     def _excerpt_requests(self, legs: JobLegs, data_load: tuple[str, ...]) -> dict[int, ExcerptRequest]:
         found, clocks = dict[int, ExcerptRequest](), self._matched.clocks.by_rank
-        for rank_index in np.unique(legs.legs.rank_index).tolist():
+        for rank_index in np.union1d(legs.legs.rank_index, legs.crossings.part).tolist():
             part = self._job.rank_graphs[rank_index]
             summary = part.graph.attached(RankSummary)
             whole = (len(part.graph.event_table), fingerprint(self._job.graph(part.rank)))
@@ -203,9 +208,11 @@ class SummaryPaths:
             members = self._job.members
             own = members.row[(members.part == rank_index) & (members.number >= 0)]
             matched = rows[part.of_rank(own)]
+            crossed = legs.crossings.take(legs.crossings.part == rank_index)
             found[part.rank] = ExcerptRequest(
-                rows, size, content, legs.legs.legs_of_rank(rank_index), matched, clock, data_load
-            )
+                rows, size, content, legs.legs.legs_of_rank(rank_index), (crossed.start, crossed.end), matched, clock,
+                data_load,
+            )  # fmt: skip
         return found
 
     def _with_excerpts(self, excerpts: Mapping[int, DependencyGraph]) -> JobGraph:

@@ -69,8 +69,8 @@ def segments_of_legs(graph: DependencyGraph, legs: PathLegs, data_load: Sequence
     ]
     found = segments_of_paths(graph, chains, windows, TimeAccounting(graph, data_load)) if chains else []
     rows = distinct(np.concatenate([np.empty(0, np.int32), *(event_of(chain.points) for chain in chains)]))
-    numbers = np.repeat(np.arange(len(found)), [len(segments) for segments in found])
-    return LegSegments(numbers, SegmentTable.join(found), rows)
+    numbers = np.repeat(np.arange(len(found)), np.array([len(segments) for segments in found], np.int64))
+    return LegSegments(numbers, SegmentTable.join([SegmentTable.empty(), *found]), rows)
 
 
 def _walk_leg(graph: DependencyGraph, point: int, stop: int, start: int, end: int) -> Chain:

@@ -12,6 +12,7 @@ from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.gains import GLOO, HOST_WORK, Gains
 from analyses.advice.verdict import listed_advice, replayed_advice, replayed_verdict, verdict_sentences
 from analyses.questions.what_if import what_if, what_if_lines
+from analyses.report.summary import summary_of
 from hta_graph.dependencies.synchronization import host_poll
 from hta_graph.what_if.reliability import reliability
 from hta_graph.what_if.replay import replay_graph
@@ -101,6 +102,10 @@ def test_what_the_rows_do_not_show_is_said_first_and_no_gain_is_claimed(case: st
     headline = str(what_if_lines(what_if(graph, window))[0])
     assert ("savings are unknown" in headline) == (missing is not None)
     assert not (missing and savings)
+    if missing is not None:
+        page, end = summary_of(path, "run").headline, "; savings are unknown; "
+        assert page.lower().startswith(said.lower().removesuffix(end))
+        assert bound.text.startswith(page[0].lower() + page[1:] + end)
 
 
 def test_work_that_does_not_start_is_said_to_wait_for_what_the_trace_does_not_show(tmp_path: Path) -> None:

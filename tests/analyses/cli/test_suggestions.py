@@ -83,6 +83,11 @@ def test_a_value_that_looks_like_an_option_is_none(tmp_path: Path, capsys: pytes
     assert "unknown option" not in one_error(capsys, tmp_path, "critical-path", trace, "--window=-5:-1")
 
 
+def test_standard_input_has_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = one_error(capsys, tmp_path, "info", "-")
+    assert line == "hta-graph: -: no such file; to read standard input, name /dev/stdin\n"
+
+
 def test_a_missing_file_is_refused_with_the_one_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = two_steps().write(tmp_path / "trace.json")
     line = one_error(capsys, tmp_path, "critical-path", tmp_path / "trace.jsn")

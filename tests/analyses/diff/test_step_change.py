@@ -38,6 +38,11 @@ def test_steps_that_alternate_show_a_change_of_each() -> None:
     assert all(kind.difference_ns == pytest.approx(8 * MS, rel=0.2) for kind in found.kinds)
 
 
+def test_steps_without_length_do_not_differ() -> None:
+    found = change_of_steps(steps([0.0] * 4), steps([0.0] * 4))
+    assert (found.difference_ns, found.noise_ns) == (0, 0)
+
+
 def test_other_shares_of_the_kinds_are_no_change() -> None:
     """Of 5 and 7 steps the median is one of the long ones, of 7 and 5 one of the short ones."""
     rng = np.random.default_rng(1)

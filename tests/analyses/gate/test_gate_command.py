@@ -65,7 +65,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, P
         "unreadable": (base, folder / "broken.json", "broken.json"),
         "missing": (base, folder / "absent.json", "no such file"),
         "ranks": (base, rank, "partial input: ranks 0 before, ranks 1 after"),
-        "world_size": (ONE_RANK, FOUR_RANKS, "another world size"),
+        "world_size": (ONE_RANK, FOUR_RANKS, "another world size: 1 before, 4 after"),
         "steps": (few, recorded(folder / "fewer.json", [100, 130]), "only 1 pair of steps"),
         "gpu": (base, model.write(folder / "model.json"), "another GPU"),
         "pytorch": (version["2.8.0"], version["2.9.0"], "another version of PyTorch: 2.8.0 before, 2.9.0 after"),

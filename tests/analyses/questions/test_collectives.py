@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
+from analyses.advice.facts import PathFacts
+from analyses.advice.rules import verdict_of
 from analyses.cli.main import main
 from analyses.hta.breakdowns import hta_potential_stragglers, hta_profiler_steps
 from analyses.hta.frame import hta_scopes
@@ -88,6 +90,32 @@ def test_the_last_rank_makes_the_others_wait(tmp_path: Path) -> None:
     ]
     assert stragglers(matched)["rank"].tolist() == [1, 0, 2]
     assert hta_potential_stragglers(scopes, num_candidates=5, profiler_steps=None) == [1]
+
+
+def test_a_rank_that_lacks_a_step_is_part_of_its_collectives(tmp_path: Path) -> None:
+    runs = [(10, 30), (45, 50)], [(20, 30), (41, 50)]
+    lacking = rank_trace(1, runs[1])
+    lacking.annotation("ProfilerStep#9", 0, 3)
+    scopes = scopes_of(tmp_path, with_steps(0, runs[0]), lacking)
+    stepwise = [item for scope in scopes for item in per_step(scope.rank, scope.graph)]
+    first = collective_members(matched_collectives(stepwise)).query("scope == 'ProfilerStep#4'")
+    assert first[["rank", "start_ns", "is_last"]].to_numpy().tolist() == [[0, 45_000, True], [1, 41_000, False]]
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_a_rank_without_communication_is_like_one_without_a_trace(tmp_path: Path, *, is_given: bool) -> None:
+    group = {"Collective_name": "allreduce", "Process_Group_Name": "0", "Process_Group_Ranks": "[0, 1, 2]"}
+    talking = [rank_trace(rank, [(10 + rank, 20)], world=3, **group) for rank in (0, 1)]
+    silent = rank_trace(2, [(5, 20)], world=3, name="gemm")
+    scopes = scopes_of(tmp_path, *talking, *[silent] * is_given)
+    matched = matched_collectives(scopes)
+    assert collectives(matched)[["ranks", "last_rank", "missing"]].to_numpy().tolist() == [[2, 1, 1]]
+    unknown = "1 of 3 ranks has no recorded communication; whether it delays the others is unknown."
+    assert matching_notes(scopes, matched)[0] == unknown
+    job = hg.read_job([tmp_path / f"rank{rank}.json" for rank in range(len(scopes))])
+    told = verdict_of(PathFacts(hg.critical_path(job, hg.whole())))
+    found = {finding.rule: finding for finding in told}["ranks_matched"]
+    assert found.text == f"Matched between ranks: 1 collective. {unknown}"
 
 
 def test_order_counts_from_the_end(tmp_path: Path) -> None:

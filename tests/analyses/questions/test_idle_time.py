@@ -184,6 +184,19 @@ def test_activities_that_overlap_on_a_stream_leave_no_negative_gap(tmp_path: Pat
     assert found.length.tolist() == [0, 3_000]
 
 
+@pytest.mark.parametrize("has_calls", [True, False])
+def test_a_gpu_of_which_nothing_is_recorded_is_not_called_idle(tmp_path: Path, *, has_calls: bool) -> None:
+    trace = TraceBuilder()
+    trace.annotation("ProfilerStep#1", 0, 100)
+    if has_calls:
+        trace.op("aten::add", 0, 5)
+        trace.call("cudaLaunchKernel", 1, 3, 1)
+    graph = trace.graph(tmp_path)
+    found = answer([in_window(0, graph, hg.between(0, 100_000))])
+    assert (list(found.conclusion), found.main.empty) == ([], True)
+    assert "no GPU activity" in found.notes[0]
+
+
 def test_no_gpu_work_is_a_sentence(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.op("aten::add", 0, 5)

@@ -18,7 +18,7 @@ from analyses.hta.breakdowns import hta_kernel_breakdown
 from analyses.hta.frame import hta_scopes
 from analyses.questions.kernel_breakdown import answer, figure, kernel_breakdown, kernel_types
 from analyses.questions.temporal_breakdown import temporal_breakdown
-from analyses.scope import per_step, whole
+from analyses.scope import in_window, per_step, whole
 from hta_graph.errors import UsageError
 from hta_graph.gpu_activity import activities
 from hta_graph.trace.profiler_names import COMMUNICATION_KERNEL
@@ -177,6 +177,18 @@ def test_no_gpu_work_is_a_sentence(tmp_path: Path) -> None:
     types, kernels = hta_kernel_breakdown([scope], duration_ratio=0.8, num_kernels=10, include_memory_kernels=True)
     assert types.columns.tolist() == ["kernel_type", "sum", "percentage"]
     assert kernels.empty
+
+
+def test_work_that_runs_behind_its_window_is_named(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for number in range(2):
+        start, runs = 100 * number, 1_000 + 50 * number
+        trace.annotation(f"ProfilerStep#{number}", start, start + 90)
+        trace.launch("gemm", (start + 5, start + 9), (runs, runs + 40), number + 1)
+    found = answer([in_window(0, trace.graph(tmp_path), hg.step(1, cpu_window=True))])
+    named = "gemm takes the most GPU time: 40.0 µs in 1 run, 100% of all GPU work"
+    assert list(found.conclusion) == [f"GPU idle 100% of the time (see idle-time); {named}"]
+    assert found.main.empty
 
 
 def test_no_work_but_copies_that_are_left_out_is_a_sentence(tmp_path: Path) -> None:

@@ -490,3 +490,17 @@ def test_a_file_of_several_ranks_is_named_and_not_its_folder(tmp_path: Path) -> 
     merged = write_merged(documents, labelled, tmp_path / "one" / "merged.json")
     assert main(["report", str(merged), "-o", str(tmp_path / "page.html")]) == 0
     assert "one/merged.json, 2 ranks" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_rank_without_events_is_named_and_the_others_get_a_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job").mkdir()
+    small_job(tmp_path / "job")
+    empty = {"distributedInfo": {"rank": 2, "world_size": 3}, "traceEvents": []}
+    (tmp_path / "job" / "rank2.json").write_text(json.dumps(empty))
+    assert main(["report", str(tmp_path / "job"), "-o", str(tmp_path / "page.html"), "--no-cache"]) == 0
+    assert "rank 2: the trace has no events; it is left out of the report\n" in capsys.readouterr().err
+    for command in ("overlap", "idle-time"):
+        assert main([command, str(tmp_path / "job"), "--no-cache"]) == 0
+        assert "rank 2: the trace has no GPU activity" in capsys.readouterr().out

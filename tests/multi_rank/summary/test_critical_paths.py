@@ -18,6 +18,7 @@ from tests.matching_accuracy import DAMAGES, SCENARIOS, random_shape
 from tests.simulator.ranks import record_job, simulate_job
 from tests.support.deep_tests import cases
 from tests.support.gloo_builder import MAIN, GlooRank
+from tests.support.rank_builder import RankBuilder
 from tests.support.shared_traces import SHARED
 from tests.support.summary_job import ALL_KINDS, SUMMARY_KINDS, answer_or_error, path_json, recorded_ranks, summary_job
 
@@ -37,6 +38,20 @@ def assert_same(graphs: list[hg.DependencyGraph]) -> None:
     assert other.activities == own.activities
     for name in ("rank", "activity", "direct", "propagated", "collectives"):
         assert np.array_equal(getattr(other.attribute(), name), getattr(own.attribute(), name))
+
+
+def test_what_computes_next_to_communication_on_the_path_is_known(tmp_path: Path) -> None:
+    for rank in range(2):
+        trace = RankBuilder(rank, 2)
+        trace.launch("gemm", (2, 4), (6, 40 + 20 * rank), 1)
+        trace.collective(12, (41 + 20 * rank, 100), 2, nelems=1_000)
+        trace.launch("conv", (20, 22), (65, 90), 3)
+        trace.write(tmp_path / f"rank{rank}.json")
+    graphs = list(hg.read_graphs(tmp_path, communications=True))
+    said = path_json(hg.build_job(graphs), hg.whole())
+    assert path_json(summary_job(graphs), hg.whole()) == said
+    (found,) = (one["evidence"] for one in said["verdict"] if one["rule"] == "exposed_communication")
+    assert (found["on_path_ns"], found["exposed_ns"]) == (39_000, 14_000)
 
 
 @pytest.mark.parametrize(("scenario", "backend", "damage"), SUMMARY_KINDS)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -24,3 +27,20 @@ def test_a_folder_that_holds_files_stays(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["demo", "--traces", str(tmp_path)]) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
     assert capsys.readouterr().err == f"hta-graph: {tmp_path}: holds files; name a new folder\n"
+
+
+def test_a_full_disk_is_said_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_one = shutil.copyfile
+
+    def copy_until_full(source: str | Path, copy: Path, **options: bool) -> Path:
+        if Path(source).name.startswith("rank_"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return copy_one(source, copy, **options)
+
+    monkeypatch.setattr(shutil, "copyfile", copy_until_full)
+    assert main(["demo", "--traces", str(tmp_path / "new")]) == 1
+    line = f"hta-graph: {tmp_path / 'new'}: cannot be written: No space left on device\n"
+    assert capsys.readouterr().err == line
+    assert list(tmp_path.iterdir()) == []
