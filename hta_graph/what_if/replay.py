@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -225,7 +225,8 @@ def replay(
         QueryError: the window is not in the trace, or a change names nothing in it, closes a cycle or adds years.
         UsageError: something is not a change, or does not apply to what it names.
     """
-    listed = [changes] if callable(changes) or isinstance(changes, str) else list(changes)
+    given: object = changes
+    listed: list[Any] = [*given] if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     for change in listed:
         if not callable(change):
             raise UsageError(
