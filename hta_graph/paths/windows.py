@@ -518,9 +518,10 @@ def _at_awaited_communication(job: JobGraph, sink: Sink) -> Sink:
     thread    [c10d::recv_]                      window's end |  [next step
     message      [== gloo:recv ==================]───────────────▶ collective_wait
     """
-    if sink.lane < 0 or sink.point < 0:
+    place = job.timeline.position[sink.point] if sink.lane >= 0 and sink.point >= 0 else -1
+    if place < 0:
         return sink
-    place, part = job.timeline.position[sink.point], job.calls.lane_slice(sink.lane)
+    part = job.calls.lane_slice(sink.lane)
     after = np.flatnonzero(job.timeline.position[job.calls.points[part]] > place)
     edges, times = job.edge_table, job.timeline.times
     if len(after):
