@@ -40,7 +40,7 @@ from hta_graph.what_if.opportunities import (
     savings_of,
     without_duplicates,
 )
-from hta_graph.what_if.reliability import DOUBTFUL_SHARE, Reliability, reliability
+from hta_graph.what_if.reliability import DOUBTFUL_SHARE, Missing, Reliability, reliability
 from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.selectors import Selector, selected_parts
@@ -354,19 +354,23 @@ def _without_gain(facts: PathFacts, gains: Gains | None, finding: PathFinding, t
     if trusted.missing is None:
         unknown = verdict.no_prediction(trusted.reason or "", trusted.share)
         return replace(finding, text=_headline(facts, gains, evidence["bound_by"], unknown), evidence=evidence)
-    window, lengths = headline_subject(facts.path.window, facts.graph), headline_lengths(facts.path.window, facts.graph)
-    missing = facts.saving(round(trusted.share * facts.priced.length_ns))
-    launches, detail = int(facts.graph.event_flags.enqueueing_call.sum()), finding.detail
-    if trusted.missing == "gpu_not_recorded":
-        text = verdict.only_host_time(window, launches, lengths)
-    elif trusted.missing == "kernels_not_recorded":
-        text = verdict.no_kernels(window, int(facts.graph.event_flags.kernel_launch_call.sum()), lengths)
-    elif trusted.missing == "nothing_recorded":
-        text = verdict.nothing_recorded(window, missing, lengths)
-    else:
-        rank = facts.main_rank(np.ones(len(facts.path.segment_table), np.bool_))
-        text, detail = verdict.not_started(window, missing, lengths, rank), verdict.WHAT_IT_WAITS_FOR
+    what = what_is_not_shown(facts, trusted.missing, trusted.missing_share)
+    text = verdict.savings_unknown(what, headline_lengths(facts.path.window, facts.graph))
+    detail = verdict.WHAT_IT_WAITS_FOR if trusted.missing == "not_started" else finding.detail
     return replace(finding, text=text, detail=detail, evidence=evidence, confidence="low")
+
+
+def what_is_not_shown(facts: PathFacts, missing: Missing, share: float) -> str:
+    """Say what the rows of a window do not show, for which share of it."""
+    window, time = headline_subject(facts.path.window, facts.graph), facts.saving(round(share * facts.priced.length_ns))
+    flags = facts.graph.event_flags
+    if missing == "gpu_not_recorded":
+        return verdict.only_host_time(window, int(flags.enqueueing_call.sum()))
+    if missing == "kernels_not_recorded":
+        return verdict.no_kernels(window, int(flags.kernel_launch_call.sum()))
+    if missing == "nothing_recorded":
+        return verdict.nothing_recorded(window, time)
+    return verdict.not_started(window, time, facts.main_rank(np.ones(len(facts.path.segment_table), np.bool_)))
 
 
 def cause_words(facts: PathFacts, cause: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from analyses.display.text_layout import clipped
 from hta_graph.paths.windows import Window
 
@@ -59,6 +61,16 @@ def as_sentence(text: str) -> str:
     first = text.split(" ", 1)[0].rstrip(",;:.")
     front = text[:1].upper() if first.isalpha() and first.islower() else text[:1]
     return f"{front}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}" if text else ""
+
+
+def enumerated(parts: Sequence[object]) -> str:
+    """Join parts as a sentence does.
+
+    >>> enumerated(["on a different GPU"]), enumerated([3, 4]), enumerated(["a", "b", "c"])
+    ('on a different GPU', '3 and 4', 'a, b and c')
+    """
+    *first, last = map(str, parts)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def and_more(hidden: int, one: str, many: str = "") -> list[str]:

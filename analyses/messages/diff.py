@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from analyses.display.labels import SHORT_IN_JOBS
-from analyses.display.sentence_format import brief_share, counted, quoted
+from analyses.display.sentence_format import brief_share, counted, enumerated, quoted
 from analyses.display.text_layout import clipped, duration_text
 from hta_graph.errors import Remedy
 from hta_graph.text.formatting import signed_milliseconds
@@ -89,15 +89,6 @@ def percent(share: float, *, sign: bool = False) -> str:
     ('3.1%', '-50.0%', '21,044.2%')
     """
     return f"{share:{'+' if sign else ''},.1%}"
-
-
-def enumerated(parts: Sequence[str]) -> str:
-    """Join parts as a sentence does.
-
-    >>> enumerated(["on a different GPU"]), enumerated(["a", "b", "c"])
-    ('on a different GPU', 'a, b and c')
-    """
-    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
 def lengths(

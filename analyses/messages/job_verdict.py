@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from analyses.display.labels import SHORT_IN_JOBS
-from analyses.display.sentence_format import brief_duration, brief_share
+from analyses.display.sentence_format import brief_duration, brief_share, enumerated
 from analyses.messages.verdict import meanwhile
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_name
@@ -66,7 +66,7 @@ def _whom(found: JobVerdict) -> str:
         return "the others"
     if len(found.delayed) > RANKS_NAMED:
         return f"the {len(found.delayed)} ranks that it communicates with"
-    return f"{'rank' if len(found.delayed) == 1 else 'ranks'} {_listed(found.delayed)}"
+    return f"{'rank' if len(found.delayed) == 1 else 'ranks'} {enumerated(found.delayed)}"
 
 
 def _when(found: JobVerdict, window: str) -> str:
@@ -82,17 +82,7 @@ def _when(found: JobVerdict, window: str) -> str:
         return f"in {len(found.steps)} of {found.compared} {a_step}s"
     if not found.steps:
         return f"in {window}"
-    return f"in {'step' if len(found.steps) == 1 else 'steps'} {_listed(found.steps)}"
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    """List numbers.
-
-    >>> _listed([3]), _listed([3, 4]), _listed([3, 4, 6])
-    ('3', '3 and 4', '3, 4 and 6')
-    """
-    *first, last = map(str, numbers)
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"in {'step' if len(found.steps) == 1 else 'steps'} {enumerated(found.steps)}"
 
 
 def other_step(shown: int, found: JobVerdict) -> str:

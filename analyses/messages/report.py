@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_name
+from analyses.display.sentence_format import brief_duration, brief_share, counted, enumerated, quoted, window_name
 from analyses.messages import advice
 from hta_graph.text.lazy_pattern import lazy_pattern
 
@@ -318,11 +318,10 @@ def on_page(text: str, terminal_remedy: str) -> str:
 
 def mostly_unexplained(steps: Sequence[str]) -> str:
     """Explain bars that are largely red."""
-    many = f"Steps {', '.join(steps[:-1])} and {steps[-1]}" if len(steps) > 1 else f"Step {''.join(steps)}"
-    verb = "have" if len(steps) > 1 else "has"
+    many, verb = ("Steps", "have") if len(steps) > 1 else ("Step", "has")
     return (
-        f"{many} {verb} much unexplained time (red): the trace records no cause for it, often because the work was "
-        "enqueued before the recording started."
+        f"{many} {enumerated(steps)} {verb} much unexplained time (red): the trace records no cause for it, often "
+        "because the work was enqueued before the recording started."
     )
 
 

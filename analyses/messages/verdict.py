@@ -158,39 +158,35 @@ NOT_SHOWN: Mapping[str, str] = {
 """What the rows of a window do not show, as a clause."""
 
 NO_GPU = "no GPU activity is recorded"
-SAVINGS_UNKNOWN = "; savings are unknown"
 
 
-def only_host_time(window: str, launches: int, lengths: Sequence[str]) -> str:
-    """Say first that what was launched left no row on the GPU: the headline."""
-    calls = counted(launches, "launch call")
-    return f"{window}: {NO_GPU} for {calls}, only host time{SAVINGS_UNKNOWN}; {', '.join(lengths)}"
+def only_host_time(window: str, launches: int) -> str:
+    """Say that what was launched left no row on the GPU."""
+    return f"{window}: {NO_GPU} for {counted(launches, 'launch call')}, only host time"
 
 
-def no_kernels(window: str, launches: int, lengths: Sequence[str]) -> str:
-    """Say first that the kernels left no rows, although copies or sets did: the headline."""
-    calls = counted(launches, "launch call")
-    return f"{window}: no kernel is recorded for {calls}{SAVINGS_UNKNOWN}; {', '.join(lengths)}"
+def no_kernels(window: str, launches: int) -> str:
+    """Say that the kernels left no rows, although copies or sets did."""
+    return f"{window}: no kernel is recorded for {counted(launches, 'launch call')}"
 
 
-def nothing_recorded(window: str, time: str, lengths: Sequence[str]) -> str:
-    """Say first that most of a window has no row: the headline."""
-    return f"{window}: no operator or call is recorded for {time}{SAVINGS_UNKNOWN}; {', '.join(lengths)}"
+def nothing_recorded(window: str, time: str) -> str:
+    """Say that most of a window has no row."""
+    return f"{window}: no operator or call is recorded for {time}"
 
 
-def not_started(window: str, time: str, lengths: Sequence[str], rank: int | None = None) -> str:
-    """Name what bounds a window where the GPU does not start what it was given: the headline."""
-    bound = f"bound by launched work{on_rank(rank)} that does not start for {time}"
-    return f"{window}: {bound}{SAVINGS_UNKNOWN}; {', '.join(lengths)}"
+def not_started(window: str, time: str, rank: int | None = None) -> str:
+    """Name what bounds a window where the GPU does not start what it was given."""
+    return f"{window}: bound by launched work{on_rank(rank)} that does not start for {time}"
 
 
-def what_is_not_shown(headline: str) -> str:
-    """Return what such a headline says of the window, without savings and lengths.
+def savings_unknown(what: str, lengths: Sequence[str]) -> str:
+    """Say first what a window does not show: the headline.
 
-    >>> what_is_not_shown(no_kernels("step 2", 3, ["latency 1.07 ms"]))
-    'step 2: no kernel is recorded for 3 launch calls'
+    >>> savings_unknown(no_kernels("step 2", 3), ["latency 1.07 ms"])
+    'step 2: no kernel is recorded for 3 launch calls; savings are unknown; latency 1.07 ms'
     """
-    return headline.rpartition(f"{SAVINGS_UNKNOWN}; ")[0]
+    return f"{what}; savings are unknown; {', '.join(lengths)}"
 
 
 WHAT_IT_WAITS_FOR = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analyses.display.sentence_format import brief_duration, brief_share, counted
+from analyses.display.sentence_format import brief_duration, brief_share, counted, enumerated
 from analyses.display.text_layout import clipped, duration_text, percent
 
 NO_GPU = "no GPU activity in the trace"
@@ -35,10 +35,8 @@ def longer_steps(numbers: Sequence[int], share: float, steps: int) -> str:
     """
     if len(numbers) > LONGER_NAMED:
         named = f"{len(numbers)} longer steps take"
-    elif len(numbers) > 1:
-        named = f"steps {', '.join(map(str, numbers[:-1]))} and {numbers[-1]} take"
     else:
-        named = f"step {numbers[0]} takes"
+        named = f"steps {enumerated(numbers)} take" if len(numbers) > 1 else f"step {numbers[0]} takes"
     return f"{named} {brief_share(share)} of the time of {counted(steps, 'step')}"
 
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from analyses.advice.facts import PathFacts, PathFinding
-from analyses.advice.gains import NOTHING_SUGGESTED, cause_words
+from analyses.advice.gains import NOTHING_SUGGESTED, cause_words, what_is_not_shown
 from analyses.advice.rules import ADVICE_RULES
 from analyses.advice.verdict import replayed_advice, replayed_verdict
 from analyses.display.sentence_format import brief_duration, brief_share
 from analyses.display.text_layout import clipped
 from analyses.messages import report as words
-from analyses.messages import verdict
 from analyses.report.gain_curves import gain_name
 from analyses.report.page_labels import page_labels
 from analyses.report.path_lanes import PathPicture, path_picture
@@ -147,8 +146,8 @@ def _headline(facts: PathFacts, bound: PathFinding, found: Sequence[PathFinding]
         return words.empty_headline(path.window)
     if delayed := next((one.text for one in found if one.rule == "held_up_by_rank"), ""):
         return words.capitalized(delayed)
-    if bound.evidence.get("missing"):
-        return words.capitalized(verdict.what_is_not_shown(bound.text))
+    if missing := bound.evidence.get("missing"):
+        return words.capitalized(what_is_not_shown(facts, missing, bound.evidence["missing_share"]))
     rank = facts.main_rank(facts.segments_in_classes(BoundBy[_largest_class(path).upper()]))
     return words.headline(headline_subject(path.window, path.graph), _cause(facts, bound), rank)
 

@@ -36,7 +36,7 @@ from hta_graph.model import CPU_KINDS, RETURNS, Bools, BoundBy, EdgeKind, EventK
 from hta_graph.paths.critical_path import CriticalPath, critical_path, has_partial_rows
 from hta_graph.paths.host_pauses import PAUSE_NS
 from hta_graph.paths.intervals import union
-from hta_graph.paths.windows import LATEST_NS, Window, resolved_window
+from hta_graph.paths.windows import Window, resolved_window
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,
@@ -47,7 +47,7 @@ from hta_graph.what_if.modified_window import (
     time_without_partner,
 )
 from hta_graph.what_if.replay import Replayed
-from hta_graph.what_if.replay_graph import FEWEST_LAUNCHED_AHEAD, LAUNCHED_AHEAD_NS, ReplayGraph, edge_weights
+from hta_graph.what_if.replay_graph import FEWEST_LAUNCHED_AHEAD, ReplayGraph, edge_weights, launched_ahead
 
 UNRELIABLE_SHARE = 0.5
 """Where most of a path stays as it is whatever changes, a prediction is about the smaller part."""
@@ -398,11 +398,10 @@ def _followers_inside_graphs(graph: DependencyGraph) -> tuple[Ids, Ids]:
 @memoized
 def _back_to_back_ns(graph: DependencyGraph) -> int:
     """Return the usual gap between kernels of a stream that waited for nothing but their predecessor."""
-    edges = graph.edges_at(np.flatnonzero(edge_weights(graph).binds & (graph.edge_table.kind == EdgeKind.STREAM_ORDER)))
-    call = take_or(graph.launching_call, event_of(edges.target))
-    launched = take_or(graph.event_table.start, call, otherwise=LATEST_NS)
-    lag = edges.target_ns - edges.source_ns
-    lag = lag[(edges.source_ns - LAUNCHED_AHEAD_NS >= launched) & (lag >= 0)]
+    rows = np.flatnonzero(edge_weights(graph).binds & (graph.edge_table.kind == EdgeKind.STREAM_ORDER))
+    edges, times = graph.edge_table.take(rows[launched_ahead(graph, rows)]), graph.timeline.times
+    lag = times[edges.target] - times[edges.source]
+    lag = lag[lag >= 0]
     return int(np.median(lag)) if len(lag) >= FEWEST_LAUNCHED_AHEAD else BACK_TO_BACK_NS
 
 

@@ -42,7 +42,7 @@ from hta_graph.paths.binding_edges import WalkSpans, binding_edges, lane_runs
 from hta_graph.paths.segments import OWNED_BY_SOURCE, lag_classes, owners_and_classes
 from hta_graph.paths.time_accounting import TimeAccounting, TimePart, explained_lags
 from hta_graph.paths.window_ends import NO_POINTS, issue_times
-from hta_graph.paths.windows import Window
+from hta_graph.paths.windows import LATEST_NS, Window
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.longest_paths import ContractedPaths, LongestPaths
 
@@ -142,15 +142,21 @@ def _without_late_launches(graph: DependencyGraph, rank: Ids | Ints, binds: Bool
         launch      ..~~~~~ 90 µs ~~~~~~~▶[work          one: launched ahead
         stream      .............=======]~[work
     """
-    edges, times = graph.edge_table, graph.timeline.times
-    launched = np.full(len(times), np.iinfo(np.int64).max)
-    launches = np.flatnonzero(edges.kind == EdgeKind.LAUNCH)
-    np.minimum.at(launched, edges.target[launches], times[edges.source[launches]])
-    is_late = binds & IS_STREAM_KIND[edges.kind] & (launched[edges.target] > times[edges.source] - LAUNCHED_AHEAD_NS)
-    certain = np.zeros((len(graph.rank_graphs) + 1, len(EdgeKind)), np.int64)
-    at = np.flatnonzero(binds & ~is_late)
-    np.add.at(certain, (rank[at], edges.kind[at]), 1)
-    found: Bools = binds & ~(is_late & (certain[rank, edges.kind] >= FEWEST_LAUNCHED_AHEAD))
+    kind = graph.edge_table.kind
+    rows = np.flatnonzero(binds & IS_STREAM_KIND[kind])
+    is_ahead, group = launched_ahead(graph, rows), rank[rows] * len(EdgeKind) + kind[rows]
+    certain = np.bincount(group[is_ahead], minlength=(len(graph.rank_graphs) + 1) * len(EdgeKind))
+    found = binds.copy()
+    found[rows[~is_ahead & (certain[group] >= FEWEST_LAUNCHED_AHEAD)]] = False
+    return found
+
+
+def launched_ahead(graph: DependencyGraph, rows: Ints) -> Bools:
+    """Mark edges (rows) into work that was launched so long before their source that the launch does not delay it."""
+    edges = graph.edge_table.take(rows)
+    call = take_or(graph.launching_call, event_of(edges.target))
+    launched = take_or(graph.event_table.start, call, otherwise=LATEST_NS)
+    found: Bools = launched <= graph.timeline.times[edges.source] - LAUNCHED_AHEAD_NS
     return found
 
 

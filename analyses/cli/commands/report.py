@@ -129,7 +129,7 @@ def _of_graphs(
 def _with_events(graphs: Mapping[int, DependencyGraph]) -> Mapping[int, DependencyGraph]:
     """Leave out ranks without events, which have no path, with a line for each; if no rank has any, none is."""
     found = {rank: graph for rank, graph in graphs.items() if len(graph.event_table)}
-    for rank in graphs.keys() - found.keys() if found else ():
+    for rank in sorted(graphs.keys() - found.keys()) if found else ():
         say(f"rank {rank}: the trace has no events; it is left out of the report")
     return found or graphs
 
