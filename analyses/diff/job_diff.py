@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
+from analyses.advice import job_verdict
 from analyses.answer import Answer, Note, records
 from analyses.diff.change_tables import changed_rows, with_labels, with_shared_names
 from analyses.diff.conclusion import beyond_noise, conclusion_lines, is_same_recording, noise_lines, without_difference
@@ -24,7 +25,6 @@ from analyses.diff.step_kinds import kinds_by_number, kinds_of_steps
 from analyses.display.dataframe_text import RANKS_LISTED
 from analyses.display.labels import SHORT_IN_JOBS
 from analyses.messages import diff as messages
-from analyses.messages import job_verdict
 from analyses.tables import Table
 from hta_graph.graph.conversion import none_where
 from hta_graph.model import Ints

@@ -41,6 +41,16 @@ def time_and_share(ns: int, whole_ns: int) -> str:
     return f"{brief_duration(ns)} ({brief_share(ns / max(whole_ns, 1))})"
 
 
+def saving_and_share(ns: int, whole_ns: int, *, of_iteration: bool) -> str:
+    """Print a saving with its share of what savings are of; of what, where that is not the window in the headline.
+
+    >>> saving_and_share(120_000, 1_000_000, of_iteration=True)
+    '120.0 µs (12% of the iteration)'
+    """
+    of = " of the iteration" if of_iteration else ""
+    return f"{brief_duration(ns)} ({brief_share(ns / max(whole_ns, 1))}{of})"
+
+
 def counted(count: int, one: str, many: str = "") -> str:
     """Print a number of things.
 
@@ -48,6 +58,15 @@ def counted(count: int, one: str, many: str = "") -> str:
     ('1 wait', '1,200 waits', '2 copies')
     """
     return f"1 {one}" if count == 1 else f"{count:,} {many or one + 's'}"
+
+
+def gigabytes(count: int) -> str:
+    """Print a number of bytes.
+
+    >>> gigabytes(77_910_000_000), gigabytes(3_300_000)
+    ('77.9 GB', '3.3 MB')
+    """
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
 def as_sentence(text: str) -> str:
@@ -86,6 +105,11 @@ def and_more(hidden: int, one: str, many: str = "") -> list[str]:
 def quoted(name: str) -> str:
     """Return a name of the trace as a sentence holds it."""
     return clipped(name, NAME_SIZE)
+
+
+def on_rank(rank: int | None) -> str:
+    """Name the rank, as the end of a clause."""
+    return "" if rank is None else f" on rank {rank}"
 
 
 def outside_operators(name: str) -> str:

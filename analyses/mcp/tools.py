@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from analyses.advice.how_to_record import how_to_record
 from analyses.answer import answer_document, records
 from analyses.catalogue import analysis
 from analyses.cli.commands.what_if import read_changes
 from analyses.cli.window_args import WindowArgs
 from analyses.display.labels import REASON
+from analyses.display.phrases import untrusted
 from analyses.mcp.answers import ROWS_SHOWN, Draft, Page, Rows, cannot_answer, cannot_answer_text
 from analyses.mcp.held_traces import HeldTrace, HeldTraces
 from analyses.mcp.served_files import PICTURE_ENDINGS, ServedFiles
 from analyses.messages import mcp as messages
-from analyses.messages.advice import HOW_TO_RECORD, Advice, in_words_of_nsight
 from analyses.messages.collective_matching import SINGLE_RANK
-from analyses.messages.verdict import untrusted
 from hta_graph.errors import UsageError
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind
@@ -312,8 +312,7 @@ def _not_explained(path: CriticalPath, document: Mapping[str, Any]) -> dict[str,
 
 
 def _recorded(graph: DependencyGraph, reason: str) -> str:
-    said = HOW_TO_RECORD[reason]
-    return in_words_of_nsight(Advice(said, "")).action if graph.trace.settings.get("recorder") else said
+    return how_to_record(reason, with_nsight=bool(graph.trace.settings.get("recorder")))
 
 
 def what_if(asked: Question) -> Draft:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analyses import column_types
+from analyses.advice import job_verdict
 from analyses.analysis import Analysis
 from analyses.answer import Answer, Note
 from analyses.display.charts import GRID, empty_figure, new_figure
@@ -17,7 +18,6 @@ from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
 from analyses.display.labels import SHORT_IN_JOBS
 from analyses.display.sentence_format import window_name
 from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
-from analyses.messages import job_verdict
 from analyses.messages import stragglers as messages
 from analyses.scope import Scope
 from analyses.tables import Table, joined

@@ -12,7 +12,7 @@ from typing import Any
 
 from analyses.advice.facts import PathFacts
 from analyses.advice.gains import within_rows
-from analyses.advice.host_rules import host_may_poll
+from analyses.advice.host_facts import host_may_poll
 from analyses.advice.recording_rules import mostly_start_up_ns, start_up_recorded
 from analyses.display.dataframe_text import more_ranks
 from analyses.display.labels import class_meanings, short_labels
@@ -550,7 +550,7 @@ def _largest_savings(found: WhatIf) -> list[str]:
     facts = _facts_of_rank(found)
     once = start_up_recorded(facts) if facts else None
     polls = host_may_poll(facts) if facts else None
-    if once and (start_up_ns := mostly_start_up_ns(once, found.replayed.measured_ns)):
+    if once and (start_up_ns := mostly_start_up_ns(once.evidence, found.replayed.measured_ns)):
         window, length_ns = _subject(found), found.replayed.measured_ns
         said = messages.saving_of(start_up_ns, length_ns, at_most=False)
         return [messages.start_up(window, said), *(messages.also(one.group, one.said) for one in ranked)]

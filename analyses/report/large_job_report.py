@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyses import catalogue
-from analyses.advice.verdict import representative_ranks
+from analyses.advice.verdict import WHY_REPRESENTATIVE, representative_ranks
 from analyses.messages import report as words
-from analyses.messages.verdict import WHY_REPRESENTATIVE
 from analyses.report.gain_curves import distinct_opportunities, worth_a_card
 from analyses.report.opportunities import opportunities_of_summaries
 from analyses.report.page_tables import Section
