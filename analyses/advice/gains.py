@@ -25,16 +25,16 @@ from analyses.advice.rules import RULES
 from analyses.display.labels import short_labels
 from analyses.display.phrases import untrusted
 from analyses.display.sentence_format import brief_share
-from analyses.window_report import headline_lengths, headline_subject
-from hta_graph.bounds import Bounds
-from hta_graph.errors import QueryError
+from analyses.source.window_report import headline_lengths, headline_subject
+from hta_graph.base.errors import QueryError
+from hta_graph.base.progress import tracked
+from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy, Floats
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import resolved_window
-from hta_graph.progress import tracked
-from hta_graph.text.shorten import short_name, shorten_middle
+from hta_graph.what_if.bounds import Bounds
 from hta_graph.what_if.modified_window import ModifiedWindow, inferred_share
 from hta_graph.what_if.opportunities import (
     Opportunity,

@@ -11,13 +11,13 @@ import numpy as np
 from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, PathFacts
 from analyses.advice.remedies import named_scenario, shorter_during, with_factor
 from analyses.advice.rule import Evidence, Fired, Lead, Rule
-from hta_graph.arrays import distinct, first_of_runs, take_or
-from hta_graph.errors import QueryError
-from hta_graph.gpu_activity import WorkType, activities
+from hta_graph.base.arrays import distinct, first_of_runs, take_or
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy, EventKind, Floats, Ids, Ints
+from hta_graph.paths.gpu_activity import WorkType, activities
 from hta_graph.roofline.demand import Demand, Unit
 from hta_graph.roofline.devices import find_device, gpu_name, is_tf32
 from hta_graph.what_if.changes import Change, overlap_activities, scale_activities

@@ -21,7 +21,7 @@ import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, PathFacts
 from analyses.advice.rule import Fired
-from hta_graph.arrays import Columns, first_of_runs, last_of_runs
+from hta_graph.base.arrays import Columns, first_of_runs, last_of_runs
 from hta_graph.graph.memo import memoized
 from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, EventKind, Ids, Ints
 from hta_graph.paths.intervals import Intervals

@@ -22,8 +22,8 @@ from analyses.advice.host_facts import (
 )
 from analyses.advice.remedies import named_scenario, with_factor, with_own_factors, without_waits
 from analyses.advice.rule import Confidence, Evidence, Fired, Fires, Lead, Remedy, Rule
-from hta_graph.arrays import distinct, take_or
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import distinct, take_or
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import RETURNS, Bools, BoundBy, EdgeKind, EventKind, Ids
 from hta_graph.paths.host_pauses import device_launches
@@ -247,7 +247,11 @@ def waits_of_window(facts: PathFacts) -> Fired | None:
         return None
     calls, events = distinct(waits.target), facts.graph.event_table
     times = events.end[calls] - events.start[calls]
-    evidence = {"waits": len(calls), "gpu_idle_ns": bounds.gpu_idle_ns, "sites": facts.sites(calls, times)}
+    evidence: dict[str, Any] = {
+        "waits": len(calls),
+        "gpu_idle_ns": bounds.gpu_idle_ns,
+        "sites": facts.sites(calls, times),
+    }
     lost = LostTime(0, is_cut=False)
     said = {**_first_site(evidence["sites"]), "lost": lost, "is_on_path": False, "loads": False}
     return Fired(evidence, "medium", bounds.running_ahead_ns, said)
@@ -259,7 +263,7 @@ def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools) -> Fired
         return None
     waits = every.take(chosen)
     idle_ns = int(waits.idle.sum())
-    evidence = {
+    evidence: dict[str, Any] = {
         "waits": len(waits), "host_ns": int(waits.host.sum()), "gpu_idle_ns": idle_ns,
         "sites": facts.sites(waits.call, waits.host),
     }  # fmt: skip
@@ -311,7 +315,7 @@ def pageable_copies(facts: PathFacts) -> Fired | None:
     # A copy and its call are one copy; calls that are not in the file are -1.
     passed = distinct(pieces.event[copying])
     count = max(int(np.count_nonzero(np.isin(copies, passed) | np.isin(calls, passed[passed >= 0]))), len(waits))
-    evidence = {
+    evidence: dict[str, Any] = {
         "copies": count, "copying_ns": copying_ns, "waits": len(waits), "host_ns": int(waits.host.sum()),
         "gpu_idle_ns": idle_ns,
         "largest": facts.largest_records(copying), "sites": facts.sites(waits.call, waits.host),

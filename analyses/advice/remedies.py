@@ -8,7 +8,7 @@ import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, PathFacts
 from analyses.advice.rule import Remedy
-from hta_graph.arrays import take_or
+from hta_graph.base.arrays import take_or
 from hta_graph.model import RETURNS, Bools, Floats, Ids
 from hta_graph.paths.intervals import union
 from hta_graph.what_if.changes import Change

@@ -15,11 +15,11 @@ import numpy as np
 from analyses.advice.facts import HOST_CLASSES, PathFacts
 from analyses.advice.remedies import shorter_during, with_factor, with_own_factors
 from analyses.advice.rule import Evidence, Fired, Lead, Rule
-from hta_graph.arrays import distinct, take_or
-from hta_graph.gpu_activity import activities
+from hta_graph.base.arrays import distinct, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy, EdgeKind, Ids, Ints
+from hta_graph.paths.gpu_activity import activities
 from hta_graph.what_if.changes import Change
 
 LOADING_NS = 100_000

@@ -12,11 +12,11 @@ from analyses.advice.facts import PathFacts
 from analyses.advice.host_rules import loading_of_window, waits_of_window
 from analyses.advice.rule import Fired, PathFinding
 from analyses.advice.rules import RULES, within_bounds
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
+from hta_graph.base.progress import tracked
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.windows import resolved_window
-from hta_graph.progress import tracked
 from hta_graph.what_if.modified_window import PathTotals
 from hta_graph.what_if.reliability import Reliability, reliability_after
 from hta_graph.what_if.replay import Replayed, replay
