@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from analyses.display.sentence_format import saving_and_share, time_and_share
+from analyses.display.sentence_format import time_and_share
 from hta_graph.base.arrays import distinct, first_of_runs, last_of_runs, run_numbers, split_intervals, summed_by
 from hta_graph.base.errors import DefectError
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -126,7 +126,7 @@ class PathFacts:
 
     def saving(self, ns: int) -> str:
         """Print a saving with its share of what savings are of."""
-        return saving_and_share(ns, self.priced.length_ns, of_iteration=self.prices_iteration)
+        return time_and_share(ns, self.priced.length_ns, " of the iteration" * self.prices_iteration)
 
     def saving_of(self, ns: int) -> str:
         """Print a saving with its bare share of what savings are of, which the sentence names."""

@@ -32,22 +32,12 @@ def brief_share(share: float) -> str:
     return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
-def time_and_share(ns: int, whole_ns: int) -> str:
-    """Print a time with its share of a whole.
+def time_and_share(ns: int, whole_ns: int, of: str = "") -> str:
+    """Print a time with its share of a whole, which ``of`` may name.
 
-    >>> time_and_share(11_200_000, 42_700_000)
-    '11.2 ms (26%)'
+    >>> time_and_share(11_200_000, 42_700_000), time_and_share(120_000, 1_000_000, " of the iteration")
+    ('11.2 ms (26%)', '120.0 µs (12% of the iteration)')
     """
-    return f"{brief_duration(ns)} ({brief_share(ns / max(whole_ns, 1))})"
-
-
-def saving_and_share(ns: int, whole_ns: int, *, of_iteration: bool) -> str:
-    """Print a saving with its share of what savings are of; of what, where that is not the window in the headline.
-
-    >>> saving_and_share(120_000, 1_000_000, of_iteration=True)
-    '120.0 µs (12% of the iteration)'
-    """
-    of = " of the iteration" if of_iteration else ""
     return f"{brief_duration(ns)} ({brief_share(ns / max(whole_ns, 1))}{of})"
 
 
