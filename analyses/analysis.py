@@ -7,11 +7,10 @@ tests.generate`` writes what is a file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analyses.answer import Answer
 from analyses.description import Description
-from analyses.tables import Table
 from hta_graph.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -32,6 +31,6 @@ class Analysis(Description):
 
     question: str
     usage: str = ""
-    tables: Mapping[str, Table]
+    tables: Mapping[str, Any]
     answer: Callable[..., Answer]
     figure: Callable[[Answer], Figure]

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.column_types import SHARED, Column
+from analyses.columns import MORE
 from analyses.scope import Scope
 from hta_graph.arrays import take_or
 from hta_graph.attribution.graph_kernels import row_names
@@ -18,9 +19,6 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.event_args import Objects
-
-MORE = "…"
-"""Marks that other columns follow the declared ones, which depend on the trace."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,9 @@ class Table:
     explained_by: Callable[..., pd.DataFrame]
     columns: Sequence[str]
     meanings: Mapping[str, Column] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
 
     def meaning(self, column: str) -> Column:
         """Return what a column holds."""
@@ -61,7 +62,7 @@ class LateTables(Mapping[str, pd.DataFrame]):
         return len(self._makers)
 
 
-def table_of(scopes: Iterable[Scope], rows: Callable[[Scope], Rows], columns: Sequence[str]) -> pd.DataFrame:
+def table_of(scopes: Iterable[Scope], rows: Callable[[Scope], Rows], columns: Iterable[str]) -> pd.DataFrame:
     """Make one table of the rows of all scopes.
 
     Args:
@@ -77,7 +78,7 @@ def labelled(rows: Rows, scope: Scope) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(rank=scope.rank, scope=scope.label)
 
 
-def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
+def joined(parts: Sequence[pd.DataFrame], columns: Iterable[str]) -> pd.DataFrame:
     """Concatenate parts under declared columns.
 
     >>> joined([pd.DataFrame({"b": [1], "a": [2]}), pd.DataFrame({"a": [], "b": []})], ["a", "b"])
@@ -88,10 +89,11 @@ def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFram
     """
     # An empty part would turn the integers of others into floats; of nothing but empty parts one keeps the types.
     kept = [part for part in parts if len(part)] or parts[:1]
+    declared = [*columns]
+    found = dict.fromkeys(name for part in kept for name in part if name not in declared)
+    listed = [name for name in declared if name != MORE] + (list(found) if MORE in declared else [])
     if not kept:
-        return pd.DataFrame(columns=[name for name in columns if name != MORE])
-    more = [name for name in dict.fromkeys(name for part in kept for name in part) if name not in columns]
-    listed = [name for name in columns if name != MORE] + (more if MORE in columns else [])
+        return pd.DataFrame(columns=listed)
     return pd.concat([part.reindex(columns=listed) for part in kept], ignore_index=True)
 
 
