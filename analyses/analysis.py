@@ -7,11 +7,11 @@ tests.generate`` writes what is a file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from analyses.answer import Answer
 from analyses.description import Description
-from hta_graph.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
