@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses.columns import MORE
 from analyses.declare.column_types import SHARED, Column
+from analyses.declare.columns import MORE
 from analyses.declare.scope import Scope
 from hta_graph.attribution.graph_kernels import row_names
 from hta_graph.base.arrays import take_or

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.columns import MORE, Table, integer, listed, number, share, text
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
+from analyses.declare.columns import MORE, Table, integer, listed, number, share, text
 from analyses.declare.scope import Scope
 from analyses.declare.tables import event_names, table_of
 from analyses.display.charts import empty_figure, new_figure

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.columns import Table, integer, ns, share
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
+from analyses.declare.columns import Table, integer, ns, share
 from analyses.declare.scope import LEAST_SAID, Scope, naming_window, several_gpus
 from analyses.declare.tables import event_names, table_of
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.columns import Table, integer, ns, number, share
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
+from analyses.declare.columns import Table, integer, ns, number, share
 from analyses.declare.description import Flag
 from analyses.declare.scope import Scope
 from analyses.declare.tables import table_of

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analyses.columns import Table, integer, ns, share
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
+from analyses.declare.columns import Table, integer, ns, share
 from analyses.declare.scope import LEAST_SAID, MOSTLY_IDLE, Scope, several_gpus
 from analyses.declare.tables import table_of
 from analyses.display.charts import stacked_share_bars

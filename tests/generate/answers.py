@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_args
 
-from analyses.columns import MORE, Table
 from analyses.compare.diff import job_diff, run_diff
 from analyses.compare.diff.sides import Measure
 from analyses.declare.analysis import Analysis
+from analyses.declare.columns import MORE, Table
 from analyses.declare.tables import Table as OldTable
 from analyses.questions import raw_memory_timeline
 from tests.generate.index import every_analysis

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from analyses import columns
-from analyses.columns import Column
+from analyses.declare import columns
+from analyses.declare.columns import Column
 from hta_graph.model import Reason
 
 __all__ = [

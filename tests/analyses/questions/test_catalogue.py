@@ -14,9 +14,9 @@ from textwrap import dedent
 import pytest
 
 import analyses
-from analyses.columns import MORE, Table
 from analyses.compare.diff import job_diff, run_diff
 from analyses.declare.analysis import Analysis
+from analyses.declare.columns import MORE, Table
 from analyses.declare.description import OWNER_KINDS
 from analyses.questions import raw_memory_timeline
 from analyses.questions.catalogue import CATALOGUE, MODULES, analysis
