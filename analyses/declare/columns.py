@@ -48,6 +48,7 @@ text, boolean, listed = partial(Column, type="string"), partial(Column, type="bo
 ns, byte_count = partial(integer, unit="ns"), partial(integer, unit="bytes")
 share, rate = partial(number, unit="a fraction of one"), partial(number, unit="GB/s, 10^9 bytes per second")
 bound_by = partial(text, values=[kind.label for kind in BoundBy])
+GROUP_KIND = text("kind", "Purpose of the groups, such as tp; null if the traces do not describe it.", null=True)
 
 
 class Table:
