@@ -6,19 +6,19 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from analyses import catalogue
 from analyses.cli.outputs import Outputs, print_open_in_browser, write_json
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
-from hta_graph.progress import begin_stage
+from analyses.questions import catalogue
+from hta_graph.base.progress import begin_stage
 
 if TYPE_CHECKING:
     import pandas as pd
     from plotly.graph_objects import Figure
 
-    from analyses.answer import Answer
-    from analyses.description import FromSummaries, IndexEntry
-    from analyses.scope import Scope
+    from analyses.declare.answer import Answer
+    from analyses.declare.description import FromSummaries, IndexEntry
+    from analyses.declare.scope import Scope
     from hta_graph.graph.dependency_graph import DependencyGraph
 
     AnswerOfScopes = tuple[Answer, list[Scope], Callable[[Answer], Figure]]
@@ -56,7 +56,7 @@ def write_answer(
     name: str, found: Answer, scopes: list[Scope], outputs: Outputs, figure: Callable[[Answer], Figure]
 ) -> None:
     """Write an answer as JSON, CSV and a figure; print it if none of them is requested."""
-    from analyses.answer import answer_document, answer_lines
+    from analyses.declare.answer import answer_document, answer_lines
 
     found = found.on_command_line()
     if outputs.json:
@@ -69,7 +69,7 @@ def write_answer(
 
 def _write_csv_and_figure(name: str, found: Answer, outputs: Outputs, figure: Callable[[Answer], Figure]) -> None:
     from analyses.display.charts import figure_html
-    from hta_graph.storage.atomic_write import write_file
+    from hta_graph.base.storage.atomic_write import write_file
 
     if outputs.csv:
         write_file(outputs.csv, _frame_csv(found.main))
@@ -82,7 +82,7 @@ def _frame_csv(frame: pd.DataFrame) -> bytes:
     """Return a table as CSV in which no name or heading is a formula."""
     from pandas.api.types import is_numeric_dtype
 
-    from hta_graph.text.csv_text import CsvText, harmless_cell
+    from hta_graph.base.text.csv_text import CsvText, harmless_cell
 
     written = frame.rename(columns=harmless_cell)
     for name in written.columns:
@@ -95,7 +95,7 @@ def _frame_csv(frame: pd.DataFrame) -> bytes:
 
 def _scope_document(scope: Scope) -> dict[str, Any]:
     """Return the JSON of a window."""
-    from hta_graph.text.sanitize import encodable_path
+    from hta_graph.base.text.sanitize import encodable_path
 
     return {
         "file": encodable_path(scope.graph.path),

@@ -15,7 +15,7 @@ from zlib import crc32
 
 import numpy as np
 
-from hta_graph.arrays import memory_of
+from hta_graph.base.arrays import memory_of
 
 Column: TypeAlias = np.ndarray[Any, Any]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from analyses.diff import job_diff
+from analyses.compare.diff import job_diff
 from tests.simulator.large import read_truth
 from tests.support.command_line import command_json, run_command
 from tests.support.deep_tests import some_of
