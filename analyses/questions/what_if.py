@@ -40,8 +40,7 @@ from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
-from hta_graph.multi_rank.summary_job import MANY_RANKS
-from hta_graph.paths.critical_path import critical_path, require_all_rows
+from hta_graph.paths.critical_path import critical_path, has_partial_rows, require_all_rows
 from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.windows import Window, WindowQuery, resolved_window, step
 from hta_graph.what_if.bounds import Bounds, priced_window
@@ -259,15 +258,19 @@ def what_if(
     )
 
 
+MOST_SUMMARIES_PER_STEP = 32
+"""Files of more ranks are not read once more for each step."""
+
+
 def _of_steps(graph: DependencyGraph, window: WindowQuery, asked: Sequence[NamedChange]) -> StepPredictions | None:
     """Predict all steps where a rank is to be like the others: that is a question about a run, not one step.
 
-    Not of jobs of many ranks, whose files would be read once more for each step.
+    Not of jobs of very many rank summaries, whose files would be read once more for each step.
     """
     meant = window(graph)
     if not any(one.asked.startswith("rank_like_others") for one in asked) or meant.step is None or meant.form == "cpu":
         return None
-    if len(graph.rank_graphs) > MANY_RANKS:
+    if has_partial_rows(graph) and len(graph.rank_graphs) > MOST_SUMMARIES_PER_STEP:
         return None
     return step_predictions(graph, [one.change for one in asked], _iteration_of)
 
