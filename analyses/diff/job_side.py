@@ -27,7 +27,7 @@ from analyses.diff.sides import (
 from analyses.window_report import delaying_rank
 from hta_graph.arrays import summed_by, take_or
 from hta_graph.attribution.graph_kernels import CaptureSource
-from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict, job_verdict, wait_causes
 from hta_graph.multi_rank.matching.read_communications import read_communications
@@ -63,7 +63,7 @@ class JobRows:
         return JobRows(self.count - first, *(frame.assign(window=frame["window"] - first) for frame in kept))
 
 
-def rows_of_job(job: JobGraph, paths: Sequence[CriticalPath]) -> JobRows:
+def rows_of_job(job: DependencyGraph, paths: Sequence[CriticalPath]) -> JobRows:
     """Return the rows of the windows of a job whose paths are known."""
     every = [_waits_in(job, path.window) for path in paths]
     causes = _cause_rows(job, every)
@@ -72,7 +72,7 @@ def rows_of_job(job: JobGraph, paths: Sequence[CriticalPath]) -> JobRows:
     )
 
 
-def _waits_in(job: JobGraph, window: Window) -> Bools:
+def _waits_in(job: DependencyGraph, window: Window) -> Bools:
     """Mark the members of communications whose last member came in a window: all others wait for it.
 
     Iterations tile a job, so each communication belongs to one of them.
@@ -94,7 +94,7 @@ def _rank_rows(paths: Sequence[CriticalPath], causes: pd.DataFrame) -> pd.DataFr
     return found.assign(caused_ns=found["caused_ns"].fillna(0).astype(np.int64))
 
 
-def _cause_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
+def _cause_rows(job: DependencyGraph, every: Sequence[Bools]) -> pd.DataFrame:
     """Attribute the waits of each window to what late ranks did."""
     found = wait_causes(job)
     parts = [pd.DataFrame({"window": at, **found.columns_of(found.attribute(own))}) for at, own in enumerate(every)]
@@ -105,7 +105,7 @@ def _cause_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
     return sums.rename("ns").reset_index()
 
 
-def _group_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
+def _group_rows(job: DependencyGraph, every: Sequence[Bools]) -> pd.DataFrame:
     """Add up the waits of each window by process group: kind (its purpose), ranks (its size), group."""
     members = job.members
     last = np.flatnonzero(members.is_last & (members.number >= 0))
@@ -121,7 +121,7 @@ def _group_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _groups_of(job: JobGraph, last: Ints) -> tuple[pd.DataFrame, Ints]:
+def _groups_of(job: DependencyGraph, last: Ints) -> tuple[pd.DataFrame, Ints]:
     """Return the groups of communications, as the rank that came last records them, and the row of each."""
     members = job.members
     first = np.searchsorted(members.part, np.arange(len(job.rank_graphs)))
@@ -236,7 +236,7 @@ class JobSide(Lengths):
 
 
 def side_of_job(
-    job: JobGraph, window: WindowQuery | None = None, data_load: Sequence[str] = (), form: WindowForm = "usual"
+    job: DependencyGraph, window: WindowQuery | None = None, data_load: Sequence[str] = (), form: WindowForm = "usual"
 ) -> JobSide:
     """Return a job by all of its steps without the warm-up, by the whole trace if it has none, or by one window.
 
@@ -264,14 +264,16 @@ def _step_numbers(paths: Sequence[CriticalPath]) -> tuple[int, ...]:
     return tuple(-1 if path.window.step is None else path.window.step for path in paths)
 
 
-def _lengths_around(job: JobGraph, window: Window) -> Neighbors:
+def _lengths_around(job: DependencyGraph, window: Window) -> Neighbors:
     """Return the iterations around a named one; on the CPU nothing is known of the others without reading them."""
     steps = [] if window.form == "cpu" else neighbor_steps(job, window)
     number, ns = ([getattr(one, name) for one in steps] for name in ("number", "iteration_ns"))
     return Neighbors(np.array(number, np.int64), np.array(ns, np.int64))
 
 
-def _side_of_steps(job: JobGraph, steps: list[StepLength], data_load: Sequence[str], form: WindowForm) -> JobSide:
+def _side_of_steps(
+    job: DependencyGraph, steps: list[StepLength], data_load: Sequence[str], form: WindowForm
+) -> JobSide:
     """Return a job by its steps; of very many, with the paths of some that represent all lengths."""
     on_cpu, first = form == "cpu", is_first_of_recording(job, steps[0])
     # The first step of a trace has no end of earlier work to count from: its iteration is a latency.
@@ -303,7 +305,7 @@ def listed_steps(lengths: Ints) -> Ints:
 
 
 def _side(
-    job: JobGraph,
+    job: DependencyGraph,
     measure: Measure,
     lengths: Ints,
     paths: Sequence[CriticalPath],
@@ -341,7 +343,7 @@ def _side(
     )
 
 
-def _step_records(job: JobGraph, compared: set[int], paths: Sequence[CriticalPath]) -> list[dict[str, Any]]:
+def _step_records(job: DependencyGraph, compared: set[int], paths: Sequence[CriticalPath]) -> list[dict[str, Any]]:
     """List the steps; of those with a path also what bounds it and which rank delays it."""
     known = {path.window.step: path for path in paths}
     return [

@@ -306,7 +306,7 @@ def measure_of_window(graph: DependencyGraph, window: Window) -> Measure:
     if not window.is_named:
         return "window"
     # Steps of a job tile it whatever does the work.
-    if window.form == "cpu" or not (graph.is_gpu.any() or (window.form == "gpu" and len(graph.rank_graphs) > 1)):
+    if window.form == "cpu" or not (graph.is_gpu.any() or (window.form == "gpu" and graph.is_job)):
         return "time on the CPU"
     return "iteration" if window.form == "gpu" else "latency"
 

@@ -28,7 +28,6 @@ from analyses.scope import Scope
 from hta_graph.attribution.call_paths import CallPaths
 from hta_graph.bounds import Bounds
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict
 from hta_graph.paths.step_kinds import SIGNATURES, are_recurring, numbered_kinds
@@ -113,7 +112,7 @@ def profile_of(
         of_rank: of a job one rank in full, which shows kinds of steps, kernels and the environment.
         form: compare the steps on the CPU, or (else) their iterations.
     """
-    if isinstance(graph, JobGraph) and of_rank is not None:
+    if of_rank is not None:
         (rank,) = sides_of_steps((of_rank,), (), form)
         side = replace(side_of_job(graph, None, (), form), verdict=NO_VERDICT, steps=())
         windows = [step(number, cpu_window=form == "cpu")(graph) for number in side.path_numbers if number >= 0]

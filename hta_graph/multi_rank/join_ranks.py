@@ -19,8 +19,8 @@ from hta_graph.arrays import Columns, pair_key, take_or
 from hta_graph.build import drop_impossible_edges
 from hta_graph.errors import DefectError, QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph, RankSource
-from hta_graph.graph.edges import EdgeTable, EventEdges
-from hta_graph.graph.job_graph import Clocks, JobGraph, Members
+from hta_graph.graph.edges import Clocks, EdgeTable, EventEdges, Members
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.rank_summary import JobLimits, RankSummary
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints
