@@ -122,7 +122,7 @@ def _update(options: argparse.Namespace) -> None:
     if options.update != "-":
         from analyses.messages.gate import written
 
-        say(written(options.update, len(profiles), [len(one.side.every_length) for one in profiles]))
+        say(written(options.update, len(profiles), [len(one.side.lengths_ns) for one in profiles]))
 
 
 def _compared(options: argparse.Namespace, given: Any) -> dict[str, Any]:
