@@ -25,7 +25,6 @@ from analyses.advice.verdict_rules import (
     LARGEST_ITEM,
     UNEXPLAINED,
 )
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.trace.kept_inputs import forget_inputs
 
@@ -69,7 +68,7 @@ def within_bounds(facts: PathFacts, findings: Iterable[PathFinding], *, of_job: 
     Bounds take all rows, which a job of rank summaries does not hold: so that it answers as a job of whole graphs, only
     what is replayed has bounds ``of_job``.
     """
-    if has_partial_rows(facts.graph) or isinstance(facts.graph, JobGraph) != of_job:
+    if has_partial_rows(facts.graph) or facts.graph.is_job != of_job:
         return list(findings)
     return [found for finding in findings if (found := _within_bound(facts, finding)) is not None]
 
