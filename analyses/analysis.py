@@ -7,12 +7,12 @@ tests.generate`` writes what is a file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyses.answer import Answer
 from analyses.description import Description
 from analyses.tables import Table
-from hta_graph.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

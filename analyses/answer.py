@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from analyses.display.dataframe_text import MANY_RANKS, display, table_lines, worst_and_typical
 from analyses.display.screen_columns import CAPTION, ORDER, SHARE_OF
 from analyses.display.text_layout import Line
 from hta_graph.errors import Remedy
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.formatting import html_table
 from hta_graph.text.sanitize import sanitize
 

@@ -7,17 +7,15 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from hta_graph.text.lazy_pattern import lazy_pattern
-
 Number = TypeVar("Number", int, float)
 GREATEST_INTEGER = 10**18 - 1
 """The largest step or event number; it fits 64 bits, as does the sum of nine of them."""
 LARGEST_SIZE = 1 << 60
 LARGEST_FACTOR = 10**6
-INTEGER = lazy_pattern(r"[+-]?[0-9]{1,30}")
-REAL = lazy_pattern(r"[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,3})?")
-SIZE = lazy_pattern(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGT]?)(?:i?B)?", re.IGNORECASE)
-SHARE = lazy_pattern(r"([0-9]{1,6}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})( ?%)?")
+INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
+REAL = re.compile(r"[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,3})?")
+SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGT]?)(?:i?B)?", re.IGNORECASE)
+SHARE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})( ?%)?")
 
 
 def whole_number(least: int = -GREATEST_INTEGER, most: int = GREATEST_INTEGER) -> Callable[[str], int]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from analyses.arg_types import one_of, real_number, whole_number
-from hta_graph.quick_dataclass import dataclass
 
 OWNER_KINDS = ("operator", "frame", "module", "annotation")
 """The kinds of owners; the algorithms' ``OWNERS``, here without NumPy."""

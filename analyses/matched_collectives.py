@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from hta_graph.multi_rank.matching.collectives import (
 from hta_graph.multi_rank.matching.communications import UNKNOWN_RANK, Match, RankCommunications
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.matching.worker_groups import with_worker_groups
-from hta_graph.quick_dataclass import dataclass
 
 MISFITS_NAMED = 3
 """How many collectives that contradict the clocks are listed."""

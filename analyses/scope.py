@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -18,7 +18,6 @@ from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.paths.windows import WHOLE_TRACE, Window, WindowQuery, resolved_window, step
 from hta_graph.paths.windows import whole as whole_trace
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.reliability import work_waits_most_of_idle
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from hta_graph.attribution.graph_kernels import row_names
 from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.event_args import Objects
 
 MORE = "…"

@@ -30,7 +30,6 @@ from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
 from hta_graph.paths.rank_crossings import crossings, held_up_by
 from hta_graph.paths.step_table import OUTLIER_FACTOR, StepRow, kinds_of_unlike_length, notable_steps, step_rows
 from hta_graph.paths.windows import Window, step_lengths
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_names
 from hta_graph.trace.engine_steps import BY_GRAPH_LAUNCH
@@ -79,7 +78,7 @@ STEPS_LISTED = 24
 ALIKE = 0.05
 """Latency and iteration are both given where they differ by more than this."""
 
-DIGITS = lazy_pattern(r"\d+")
+DIGITS = re.compile(r"\d+")
 
 
 def window_lines(window: Window, graph: DependencyGraph) -> list[str]:

@@ -17,7 +17,7 @@ stays, so that of all ranks the least idle one bounds what hosts save. What is e
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,6 @@ from hta_graph.model import CPU_KINDS, Bools, EventKind, Floats, Ids, Ints, kind
 from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.windows import Window, step
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.driver_lock import waits_for_lock
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ end of each capture, a call for every kernel; AMD's profiler notes the kernel's 
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -21,9 +22,7 @@ from hta_graph.errors import Remedy, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location, expand_file_lists
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.engine_steps import read_step_name
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.header import has_captures, has_gpu_rows, has_node_names, peek_header
@@ -40,7 +39,7 @@ RECORD_START = Remedy(
     "give --capture the recording in which the graphs are captured",
 )
 
-CAPTURE_SIZE = lazy_pattern(r"capture_(?:graph_bs_)?(\d{1,12})(?:_[A-Z]+)?$")
+CAPTURE_SIZE = re.compile(r"capture_(?:graph_bs_)?(\d{1,12})(?:_[A-Z]+)?$")
 """Annotations around a capture that say the padded number of tokens: vLLM, SGLang, ATOM (2026)."""
 
 

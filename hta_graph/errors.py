@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hta_graph.quick_dataclass import dataclass
+from dataclasses import dataclass
+
 from hta_graph.text.sanitize import one_line
 
 MESSAGE_LIMIT = 500

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import pairwise
 
@@ -14,7 +14,6 @@ from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Codes, Floats, Ids, Ints
 from hta_graph.paths.idle_gap_causes import Gaps
 from hta_graph.paths.intervals import Intervals, union
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.table import FASTEST_GBPS, EventTable, Trace
 
 

@@ -11,7 +11,9 @@ Source: torch/cuda/_graph_annotations.py and _annotate_cuda_graph_trace.py, torc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +27,16 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.log import log_warning
 from hta_graph.model import Ids
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.header import has_node_names
 from hta_graph.trace.rank_files import rank_in_name
 
 NODE_NUMBER = rb'"graph node id"\s*:\s*"?[1-9]'
-HAS_NODES = lazy_pattern(NODE_NUMBER)
+HAS_NODES = re.compile(NODE_NUMBER)
 NODE_NAME = rb'"(?:name|annotation|str)"\s*:'
-ANNOTATED = lazy_pattern(
+ANNOTATED = re.compile(
     b"|".join([rb'"module_fqn"\s*:', NODE_NUMBER + b"[^{}]*" + NODE_NAME, NODE_NAME + b"[^{}]*" + NODE_NUMBER])
 )
 """What stands in the text of a trace whose kernels are annotated: another one is not decoded again."""

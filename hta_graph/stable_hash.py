@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from hta_graph.blake2 import blake2b
 from hta_graph.model import Ints
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -24,7 +24,6 @@ from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.host_pauses import PAUSE_NS, rows_by_pauses, time_in_pauses
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.windows import Window
-from hta_graph.quick_dataclass import dataclass
 
 NOTABLE_SHARE = 0.05
 """Advice about less than this share of a window is not given: steps of one program differ by as much."""

@@ -12,7 +12,7 @@ twice the speed.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -30,7 +30,6 @@ from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import resolved_window
 from hta_graph.progress import tracked
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.modified_window import ModifiedWindow, inferred_share
 from hta_graph.what_if.opportunities import (

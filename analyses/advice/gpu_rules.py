@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.demand import Unit
 from hta_graph.roofline.devices import find_device, gpu_name, is_tf32
 

@@ -16,7 +16,7 @@ stream          [kernel ~~~~~~~~~~~~~~~~~~~~]       [kernel    the GPU works thr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,6 @@ from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, EventKind, 
 from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.intervals import Intervals
 from hta_graph.paths.window_ends import step_work_ends
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.profiler_names import CAPTURE_CALL, COMPILED_CODE
 from hta_graph.what_if.reliability import path_waits_on_launched_work
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.rank_crossings import held_up_by
 from hta_graph.paths.windows import Window
-from hta_graph.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from hta_graph.multi_rank.job_verdict import JobVerdict

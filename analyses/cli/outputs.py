@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from analyses.display.stderr import say
 from hta_graph.errors import UsageError
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import resolve_location
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Self
 
 from hta_graph.errors import TraceError
 from hta_graph.storage.location import Location, expand_file_lists, is_remote, resolve_location
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 
 class PathArgument(str):
@@ -104,7 +104,7 @@ def check_paths(options: argparse.Namespace) -> None:
         check_outputs(files, input_files(options), folders)
 
 
-PATTERN_OR_LIST = lazy_pattern(r"[*?\[]|^@")
+PATTERN_OR_LIST = re.compile(r"[*?\[]|^@")
 
 
 def _check_exists(name: str) -> None:

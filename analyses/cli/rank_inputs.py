@@ -6,10 +6,11 @@ Files that cannot be read are left out; their errors are printed, the rest as a 
 from __future__ import annotations
 
 import argparse
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -17,9 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 from analyses.display.stderr import ProgressLine, say
 from hta_graph.memory import keep_freed_memory
 from hta_graph.progress import begin_stage, clear_stage
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location, expand_file_lists
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from analyses.display.text_layout import Line
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 CAUSES_LISTED = 5
 """The number of causes in the summary of errors."""
 
-NUMBER = lazy_pattern(r"\d[\d,.]*")
+NUMBER = re.compile(r"\d[\d,.]*")
 
 
 def error_summary(errors: Sequence[HtaGraphError]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hta_graph.errors import UsageError
-from hta_graph.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from analyses.scope import Scope

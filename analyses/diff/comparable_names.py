@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection
 
 from hta_graph.graph.numbered_names import NUMBER
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.profiler_names import STEP_NAME
 
 STEPS = "ProfilerStep"
 """The one name of all steps."""
-COMPILER_NUMBER = lazy_pattern(r"(Torch-Compiled Region: )\d+/\d+|(## Call CompiledFxGraph )\w+(?= ##)")
+COMPILER_NUMBER = re.compile(r"(Torch-Compiled Region: )\d+/\d+|(## Call CompiledFxGraph )\w+(?= ##)")
 """The number of a compiled region, the hash of a compiled graph: both differ between runs of one program."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
@@ -12,9 +13,8 @@ from analyses.diff.length_comparison import ENOUGH_AROUND, LEAST_OF_WINDOWS, Com
 from analyses.diff.noise import ENOUGH_STEPS, LEAST_OF_STEPS
 from analyses.diff.sides import Lengths
 from analyses.messages import diff as messages
-from hta_graph.text.lazy_pattern import lazy_pattern
 
-FORM_OF_LABEL = lazy_pattern(r" \((?:GPU|CPU) window\)$")
+FORM_OF_LABEL = re.compile(r" \((?:GPU|CPU) window\)$")
 """The measure states it already."""
 CLASSES_NAMED = 3
 CERTAIN_PART_SHARE = 1.5

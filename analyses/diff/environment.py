@@ -5,6 +5,7 @@ A different GPU, rank or program is a caveat: the difference in length is then n
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,6 @@ from hta_graph.errors import TraceError
 from hta_graph.gpu_activity import WorkType
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.event_args import read_arg_texts
 from hta_graph.trace.table import Trace
 
@@ -33,7 +33,7 @@ LEAST_SHARE = 0.1
 """The share of operators' time from which on different types or shapes are reported."""
 LONGEST_SHAPE = 60
 """How many characters of an operator's shapes are shown."""
-FLOATING = lazy_pattern(r"(?:c10::)?(float|double|Half|BFloat16|Float8\w*|Float4\w*|complex<\w+>)")
+FLOATING = re.compile(r"(?:c10::)?(float|double|Half|BFloat16|Float8\w*|Float4\w*|complex<\w+>)")
 WORDS = {"float": "float32", "double": "float64", "Half": "float16", "BFloat16": "bfloat16"}
 
 Fact = tuple[str, str, str]

@@ -6,7 +6,7 @@ These are the step's path by class, name and rank, the causes of waiting, and th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -33,7 +33,6 @@ from hta_graph.multi_rank.job_verdict import JobVerdict, job_verdict, wait_cause
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.paths.critical_path import CriticalPath, critical_paths
 from hta_graph.paths.windows import StepLength, Window, WindowForm, WindowQuery, step, step_lengths, whole
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location
 
 NEVER = int(np.iinfo(np.int64).min)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from analyses.scope import Scope
 from hta_graph.alignment.sequence_alignment import align
 from hta_graph.attribution.call_paths import CallPaths
 from hta_graph.model import EventKind, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL
 
 STREAM_CHANGE = r" \(stream -?\d+ ⇒ -?\d+\)$"

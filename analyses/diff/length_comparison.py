@@ -6,7 +6,7 @@ Where a side has too few steps, the noise is estimated from the repetitions of i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Generic, Literal, TypeVar
 
@@ -25,7 +25,6 @@ from hta_graph.alignment.sequence_alignment import align
 from hta_graph.arrays import distinct, summed_by
 from hta_graph.attribution.call_paths import CallPaths
 from hta_graph.model import Bools, EventKind, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 
 
 def outermost_operators(scope: Scope) -> Ids | Ints:

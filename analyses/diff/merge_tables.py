@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from analyses.diff.noise import LEAST_OF_STEPS, band_of_spreads, spread_of_rows
 from hta_graph.model import Floats, Ints
-from hta_graph.quick_dataclass import dataclass
 
 SIDES = ("control", "test")
 LARGEST_TABLE = 1 << 22

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from hta_graph.model import Floats, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 
 ENOUGH_STEPS = 3
 """The number of steps of a side from which on their own spread is used."""

@@ -8,6 +8,7 @@ is the difference without the noise of :mod:`analyses.diff.step_change`. Each le
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from analyses.diff.environment import LEAST_COMMON, common_share, facts_that_differ
@@ -16,7 +17,6 @@ from analyses.diff.sides import Lengths
 from analyses.diff.step_change import KindChange
 from analyses.messages import gate as messages
 from hta_graph.errors import CannotCompareError
-from hta_graph.quick_dataclass import dataclass
 
 FEWEST_PAIRS = 2
 """Of a single pair of steps nothing shows how much it differs by chance."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Literal, Self
@@ -20,7 +20,6 @@ from hta_graph.paths.critical_path import CriticalPath, critical_paths
 from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.window_ends import steps_by_number
 from hta_graph.paths.windows import StepLength, Window, WindowForm, WindowQuery, step, step_lengths, whole
-from hta_graph.quick_dataclass import dataclass
 
 Measure = Literal["iteration", "latency", "time on the CPU", "window", "whole trace"]
 """Which length of a window is compared; :class:`~hta_graph.paths.windows.StepLength` defines those of steps."""

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from analyses.diff.noise import ENOUGH_STEPS, LEAST_OF_STEPS, NORMAL, STANDARD_ERRORS, t_quantile
 from hta_graph.model import Bools, Floats, Ints
-from hta_graph.quick_dataclass import dataclass
 
 FEW_STEPS = 3.0
 """Divided by the degrees of freedom: how much wider the band of few steps is, whose spread may be small by chance."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from hta_graph.paths.step_kinds import (
     names_of_kinds,
     numbered_kinds,
 )
-from hta_graph.quick_dataclass import dataclass
 
 LEAST_COMMON_STEPS = 0.5
 """The share of each side's steps that must be of common kinds, for kinds to be compared."""

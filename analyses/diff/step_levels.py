@@ -14,7 +14,7 @@ keep levels apart from what looks like them:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import atan, comb, log, pi, sqrt
 
@@ -23,7 +23,6 @@ import numpy as np
 from analyses.diff.noise import ENOUGH_STEPS
 from analyses.diff.step_change import StepLengths, change_of_steps, dependence, judged_kinds, pairs_that_go_together
 from hta_graph.model import Bools, Floats, Ints
-from hta_graph.quick_dataclass import dataclass
 
 CHANCE = 0.001
 """Which share of the runs with one level and normal noise is divided."""

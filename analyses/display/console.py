@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.stderr import terminal_columns, write_lines
 from analyses.display.text_layout import UNITS, FittedTable, Line, TextTable, fitted
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.text.sanitize import sanitize
 from hta_graph.text.wrap import wrapped
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ENDLESS = 1_000_000
 """The width of a line that nothing cuts, in characters."""
-NARROW = lazy_pattern("[ -~\xa0-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\u22ff]*")
+NARROW = re.compile("[ -~\xa0-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\u22ff]*")
 """Letters, punctuation, arrows and signs that take one column of a terminal each."""
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.text import formatting
 from hta_graph.text.sanitize import one_line
 from hta_graph.text.shorten import short_names, shorten_distinct

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from analyses.gate.run_profile import IN_CALL_PATH, OTHERS
 from analyses.messages import gate as messages
 from hta_graph.alignment.sequence_alignment import align
 from hta_graph.errors import CannotCompareError
-from hta_graph.quick_dataclass import dataclass
 
 SCHEMA = "hta-graph/gate/1"
 LEAST_PART = 0.1

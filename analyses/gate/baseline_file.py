@@ -30,10 +30,9 @@ from hta_graph.errors import TraceError
 from hta_graph.model import Ints
 from hta_graph.storage.atomic_write import write_file
 from hta_graph.storage.location import Location, is_remote, resolve_location
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 SCHEMA: Literal["hta-graph/baseline/1"] = "hta-graph/baseline/1"
-HEAD = lazy_pattern(rb'\s*\{\s*"schema"\s*:\s*"hta-graph/baseline/')
+HEAD = re.compile(rb'\s*\{\s*"schema"\s*:\s*"hta-graph/baseline/')
 HEAD_BYTES = 256
 LARGEST_FILE = 1 << 26
 """No baseline has more bytes of text: it would be 300 times as large as that of a rank."""

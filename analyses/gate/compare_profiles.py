@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,6 @@ from analyses.gate.run_profile import METRICS, RunProfile, UnitsInOrder
 from analyses.messages import gate as messages
 from hta_graph.errors import CannotCompareError
 from hta_graph.model import Floats, Ints
-from hta_graph.quick_dataclass import dataclass
 
 METRIC_NAMES: tuple[str, ...] = ("iteration", "critical-path", *METRICS, "memory")
 MEDIAN_OF_NORMAL = 1.2533

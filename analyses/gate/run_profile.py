@@ -5,9 +5,10 @@ Traces and baseline files both become profiles, so that a comparison with a file
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 import numpy as np
@@ -33,8 +34,6 @@ from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict
 from hta_graph.paths.step_kinds import SIGNATURES, are_recurring, numbered_kinds
 from hta_graph.paths.windows import StepLength, Window, WindowForm, step, step_lengths
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 LEAST_OF_ROWS = 0.001
 """Names with less than this share of a run's critical paths are added up: no regression of a percent is one of them."""
@@ -43,9 +42,9 @@ OTHERS = "(others)"
 LONGEST_NAME = 160
 AROUND_UNITS = 2
 """How many of the operators around a kernel distinguish it from others of its name."""
-SOURCE_LINE = lazy_pattern(r"(?<![^\s():])(?:[^\s():]*[/\\])?([^\s()/\\:]+\.pyx?)\(\d+\): ")
+SOURCE_LINE = re.compile(r"(?<![^\s():])(?:[^\s():]*[/\\])?([^\s()/\\:]+\.pyx?)\(\d+\): ")
 """A frame of Python: the folder can name a person, and each edit of the file changes the line."""
-FOLDER = lazy_pattern(r"(?<![\w.])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\:;,()'\"<>|]+)+[/\\](?=[^\s/\\])")
+FOLDER = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\:;,()'\"<>|]+)+[/\\](?=[^\s/\\])")
 NO_VERDICT = JobVerdict("all_steps", None, (), "none", 0, 0, 0.0, 0.0, None, None, None, (), "no_waiting")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,7 +17,6 @@ from analyses.hta.trace import Trace, TraceFiles
 from analyses.scope import Scope, in_window, whole
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.windows import step
-from hta_graph.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

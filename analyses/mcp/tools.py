@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,7 +27,6 @@ from hta_graph.errors import UsageError
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind
 from hta_graph.paths.critical_path import critical_path
-from hta_graph.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from analyses.questions.what_if import WhatIf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,6 @@ from hta_graph.errors import UsageError
 from hta_graph.graph.numbered_names import annotation_labels
 from hta_graph.graph_annotations import recorded_owners
 from hta_graph.model import Bools, Ids
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -46,7 +46,7 @@ TIMES = ["rank", "scope", "name", "instances", "activities", "gpu_self_ns", "gpu
 COLUMNS = [*TIMES, "gpu_self_share", "gpu_total_share"]
 OWNED = [column for kind in ("call", *OWNERS_BY_KIND) for column in (kind, f"{kind}_index")]
 ACTIVITY_COLUMNS = ["rank", "scope", "event_index", "name", "gpu_ns", *OWNED, "named_by"]
-ALIKE = {"frame": lazy_pattern(r" at 0x[0-9a-fA-F]+"), "module-class": lazy_pattern(r"_\d+$")}
+ALIKE = {"frame": re.compile(r" at 0x[0-9a-fA-F]+"), "module-class": re.compile(r"_\d+$")}
 """Parts that are removed from names: the addresses of objects, the numbers of modules."""
 
 

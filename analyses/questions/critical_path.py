@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from analyses.display.labels import class_meanings, short_labels
@@ -33,7 +34,6 @@ from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.step_table import StepRow
 from hta_graph.paths.windows import step_lengths
 from hta_graph.progress import begin_stage
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location
 from hta_graph.text.json_text import Records
 from hta_graph.text.sanitize import encodable_path

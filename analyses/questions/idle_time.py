@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,6 @@ from hta_graph.multi_rank.matching.collectives import RankWaits, waits_by_rank
 from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.idle_gap_causes import GapExplainer, Gaps, GapSegments
 from hta_graph.paths.intervals import union
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.shorten import short_name
 from hta_graph.trace.event_args import Objects
 

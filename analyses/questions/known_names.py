@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from analyses.display.text_layout import Line, table
 from analyses.messages import engine_steps as engine_messages
 from analyses.messages import info as messages
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace import profiler_names as known
 from hta_graph.trace.engine_steps import STEP_PATTERNS, StepPattern
 from hta_graph.trace.formats import FORMATS, KINETO_TRACE, NSIGHT_REPORT
 
-GROUP_NAME = lazy_pattern(r"\(\?(?:P<\w+>|:)")
+GROUP_NAME = re.compile(r"\(\?(?:P<\w+>|:)")
 
 
 def name_lines() -> list[Line]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,6 @@ from hta_graph.errors import UsageError
 from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.event_args import EventArgs, Objects, read_event_args
 
 if TYPE_CHECKING:

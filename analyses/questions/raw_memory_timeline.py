@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from analyses.tables import Table
 from hta_graph.arrays import last_of_runs
 from hta_graph.errors import TraceError
 from hta_graph.model import Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location, resolve_location
 from hta_graph.trace.decompress import read_bytes, text_head
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,6 @@ from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.paths.idle_gap_causes import GapExplainer
 from hta_graph.paths.intervals import union
 from hta_graph.progress import tracked
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.attainable import ATTAINABLE_SHARE, AttainableWork
 from hta_graph.roofline.cost_models.table import MAX_WORK
 from hta_graph.roofline.demand import Unit

@@ -9,6 +9,7 @@ ms  ▒▒
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +25,6 @@ from analyses.scope import whole
 from hta_graph.arrays import summed_by
 from hta_graph.colours import IDLE_COLOUR
 from hta_graph.paths.engine_step_table import engine_step_table
-from hta_graph.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyses import catalogue
@@ -18,7 +19,6 @@ from analyses.report.summary import summary_of
 from analyses.report.wait_heatmap import wait_section
 from analyses.scope import Scope, empty_scope, in_window
 from hta_graph.paths.critical_path import CriticalPath, critical_path
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.predict import WindowReplay, summary_replay
 
 if TYPE_CHECKING:

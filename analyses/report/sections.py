@@ -6,7 +6,7 @@ A report of a job begins with the section on its critical path.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +31,6 @@ from hta_graph.graph.numbered_names import row_labels
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.rank_crossings import crossings, held_up_by
-from hta_graph.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from analyses.report.timeline import TimelinePage

@@ -10,6 +10,7 @@ import json
 import zlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -40,7 +41,6 @@ from hta_graph.paths.level_of_detail import (
     tracks_on_lanes,
 )
 from hta_graph.paths.step_table import StepRow, neighbouring_steps
-from hta_graph.quick_dataclass import dataclass
 
 HEAD_BYTES = 4
 

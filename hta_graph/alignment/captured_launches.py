@@ -6,14 +6,13 @@ pairs: 27 of 31 replays are equal by position, 4 lack one row; of 15 wrong pairs
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hta_graph.alignment.sequence_alignment import longest_common_subsequence
 from hta_graph.arrays import rows_by_value, stable_order
 from hta_graph.model import Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 
 MOST_EDITS = 0.05
 """The share of a sequence that may be lost, added or moved; beyond it another graph is replayed."""

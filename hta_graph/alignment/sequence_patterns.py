@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from hta_graph.arrays import first_of_runs, last_at_most, pair_key
 from hta_graph.model import Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.table import EventTable
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.handoffs import autograd_bursts
 from hta_graph.graph.timeline import Nesting, nearest_around
 from hta_graph.model import CPU_KINDS, EdgeKind, EventKind, Ids, Ints, kind_mask
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.shorten import suggest_known
 
 

@@ -7,6 +7,7 @@ replayed kernel ── launch during capture ── aten::mm ── aten::linear
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import Codes, Ids
-from hta_graph.quick_dataclass import dataclass
 
 RECORDED, BY_CAPTURE, WITHOUT_NAMES = "recorded", "inferred by capture", "inferred by capture, unchecked"
 EVIDENCE = (RECORDED, BY_CAPTURE, WITHOUT_NAMES)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,6 @@ from hta_graph.multi_rank.matching.match_ranks import missing_ranks
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.matching.worker_groups import with_worker_groups
 from hta_graph.progress import begin_stage
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location, resolve_location
 from hta_graph.storage.output_paths import check_new_folder
 from hta_graph.text.formatting import join_first, milliseconds

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hta_graph.errors import UsageError
-from hta_graph.quick_dataclass import dataclass
 
 CHOICES = {
     "profile": ("full", "gpu"),

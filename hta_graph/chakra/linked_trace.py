@@ -22,6 +22,7 @@ collectives); at the top ``rank``, ``baseTimeNanoseconds`` (``ts`` counts from t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -35,7 +36,6 @@ from hta_graph.errors import TraceError
 from hta_graph.export.sync_dependencies import GPU_TO_CPU, next_operators
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BETWEEN_ACTIVITIES, Bools, EdgeKind, EventKind, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.event_args import EventArgs, read_event_args
 from hta_graph.trace.rank_files import rank_in_name
 from hta_graph.trace.timestamps import EXACT_FLOAT_LIMIT_US

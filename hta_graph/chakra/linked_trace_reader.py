@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -24,16 +24,14 @@ from hta_graph.chakra.host_trace import HostValues
 from hta_graph.errors import Remedy, TraceError
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, EdgeKind, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location, resolve_location
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.decompress import FileBytes, read_bytes, text_head
 from hta_graph.trace.event_args import EventArgs
 from hta_graph.trace.rank_files import rank_in_name
 from hta_graph.trace.read import trace_of_bytes
 from hta_graph.trace.table import Trace
 
-LINKED = lazy_pattern(rb'\s*\{\s*"schema"\s*:\s*"[^"]*chakra')
+LINKED = re.compile(rb'\s*\{\s*"schema"\s*:\s*"[^"]*chakra')
 NANOSECOND = Decimal("0.001")
 REMEDY = Remedy("link_traces() and linked_json() make one", "hta-graph chakra link writes one")
 

@@ -7,7 +7,7 @@ simulators of the GPU.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,6 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BETWEEN_ACTIVITIES, Bools, Codes, EdgeKind, EventKind, Ids, Ints, edge_kinds
 from hta_graph.multi_rank.matching.match_ranks import CollectiveError
 from hta_graph.paths.window_ends import working_threads
-from hta_graph.quick_dataclass import dataclass
 
 NO_WAIT = np.iinfo(np.int64).min
 """Stands for the time of what a point waits for, where it waits for nothing."""

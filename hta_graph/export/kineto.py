@@ -7,6 +7,7 @@ other rows the names of processes and threads stay; arrows are drawn anew, from 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from math import isnan
@@ -24,7 +25,6 @@ from hta_graph.storage.compress import compressed_for
 from hta_graph.storage.location import Location
 from hta_graph.storage.output_paths import check_output
 from hta_graph.text.formatting import microseconds
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.json_reader import Header, RowReader, RowShape
 from hta_graph.trace.memory_limit import paused_gc
@@ -52,7 +52,7 @@ CATEGORY_OF_KIND: Mapping[int, str] = {
 ID_ARGUMENTS = (("correlation", 1), ("External id", 1), ("Sequence number", 0), ("Fwd thread id", 1))
 """The arguments that hold an event's ids, and the least value that is one."""
 
-WITH_RANK = lazy_pattern(r"(.+) \(rank (\d{1,9})\)")
+WITH_RANK = re.compile(r"(.+) \(rank (\d{1,9})\)")
 ROWS_AT_ONCE = 10_000
 
 Record = dict[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,6 @@ from hta_graph.graph.job_graph import Clocks, JobGraph, Members
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, EDGE_MEANING, Bools, Codes, EdgeKind, EventKind, Ids, Ints, Rule
 from hta_graph.multi_rank.job_trace import rendezvous_events, shift_to_job_time
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.atomic_write import new_folder
 from hta_graph.storage.location import Location, resolve_location
 from hta_graph.storage.output_paths import check_new_folder

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
@@ -18,7 +19,6 @@ from hta_graph.arrays import Columns, column_types, freeze
 from hta_graph.errors import HtaGraphError, MissingExtraError, TraceError
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, LONGEST_NS, Bools
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location, is_remote, untrusted_location
 from hta_graph.storage.remote_errors import RemoteError
 from hta_graph.text.sanitize import one_line, replace_surrogates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ from hta_graph.graph.stream_waits import WAITS_FOR_STREAMS, stream_waits
 from hta_graph.model import Bools, EdgeKind, EventKind, Evidence, Ids, Ints, edge_kinds
 from hta_graph.paths.binding_edges import binding_edges
 from hta_graph.paths.windows import WindowQuery, whole
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.csv_text import csv_line, csv_rows
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
@@ -29,7 +29,6 @@ from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import Nesting, Timeline, nearest_around
 from hta_graph.graph.traversal import reachable, shortest_path
 from hta_graph.model import EDGE_MEANING, Bools, EdgeKind, EventKind, Evidence, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.safe_regex import names_matching
 from hta_graph.storage.location import Location
 from hta_graph.text.formatting import html_table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from hta_graph.arrays import Columns, find_sorted, first_of_runs, freeze, pair_k
 from hta_graph.errors import UsageError
 from hta_graph.graph.points import end_point, event_of, is_end, start_point
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
-from hta_graph.quick_dataclass import dataclass
 
 FIRST_CUSTOM_RULE = 127
 """Codes of custom rules count down from the largest byte, those of :class:`Rule` up from 0."""

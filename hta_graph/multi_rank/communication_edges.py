@@ -19,6 +19,7 @@ outlived it:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,7 +31,6 @@ from hta_graph.multi_rank.job_trace import RendezvousPoints
 from hta_graph.multi_rank.matching.collectives import Collectives
 from hta_graph.multi_rank.matching.communications import ALL_RANKS, MESSAGE_KINDS, RankCommunications
 from hta_graph.multi_rank.matching.match_ranks import ORDER
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL
 
 

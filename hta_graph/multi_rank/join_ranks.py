@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,7 +42,6 @@ from hta_graph.multi_rank.matching.read_communications import read_communication
 from hta_graph.multi_rank.matching.worker_groups import with_worker_groups
 from hta_graph.paths.time_accounting import explained_lags
 from hta_graph.progress import begin_stage
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.formatting import milliseconds
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,10 +20,8 @@ from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.rank_local_walks import LocalWalks, rank_local_walks
 from hta_graph.paths.segments import owners_and_classes
 from hta_graph.paths.time_accounting import TimeAccounting
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 
-ADDRESS = lazy_pattern(r"\b0x[0-9a-fA-F]+")
+ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
 NO_ROW_NAME = "(no row)"
 """What a thread's time that no row lies over is called."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, cast
@@ -31,7 +31,6 @@ from hta_graph.multi_rank.read_engine import (
     processor_count,
 )
 from hta_graph.progress import mute_stages
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location, expand_file_lists, is_remote, parallel_map
 from hta_graph.trace.decompress import cached_text
 from hta_graph.trace.header import has_node_names, text_size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -17,7 +17,6 @@ from hta_graph.model import Bools, BoundBy, Floats, Ints
 from hta_graph.multi_rank.rank_activity import ActivityProfile, WalkProfiles, walks_and_profiles
 from hta_graph.multi_rank.sync_points import SyncInterval, SyncPointSearch, Waits, all_waits
 from hta_graph.paths.rank_local_walks import LocalWalks
-from hta_graph.quick_dataclass import dataclass
 
 ROWS_AT_ONCE = 1 << 15
 """This many parts of what ranks did are added up at once: those of all waits of a large job would not fit memory."""

@@ -8,6 +8,7 @@ rank 2   ──────────── op ──────────�
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,6 @@ from hta_graph.graph.points import event_of
 from hta_graph.model import Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.windows import step
-from hta_graph.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from hta_graph.paths.critical_path import CriticalPath

@@ -17,7 +17,7 @@ So does one before the first recorded node, though its launch had returned and i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,7 +30,6 @@ from hta_graph.graph.significance import RELEASED_WITHIN_NS, is_improbable
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, Codes, EdgeRole, Ids, Ints, Reason
 from hta_graph.paths.binding_edges import binding_edges
 from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.stable_hash import hash_rows
 
 LAG_BITS = 40

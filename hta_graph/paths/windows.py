@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -42,7 +42,6 @@ from hta_graph.paths.window_ends import (
     step_work_ends,
     steps_by_number,
 )
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.safe_regex import names_matching
 from hta_graph.text.formatting import milliseconds
 from hta_graph.text.shorten import closest_names, shorten_middle, suggest_number

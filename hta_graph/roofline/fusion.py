@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -24,7 +25,6 @@ from hta_graph.arrays import first_of_runs, stable_order, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Floats, Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.activity_groups import operator_activities
 from hta_graph.roofline.attainable import SHORTEST_KERNEL_NS
 from hta_graph.roofline.cost_models.fill_copy_concat import CONCAT, FILL_OPERATORS, FILLS_AND_COPIES

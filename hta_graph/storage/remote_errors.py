@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from time import sleep
 from typing import Any, TypeVar
 
 from hta_graph.errors import HtaGraphError, LocationError
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.urls import HTTP, Url, without_secrets
 
 T = TypeVar("T")

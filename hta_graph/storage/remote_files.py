@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable
+from dataclasses import dataclass
 from errno import EISDIR
 from functools import lru_cache
 from io import SEEK_CUR, SEEK_END, BufferedReader, RawIOBase
@@ -14,7 +15,6 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from hta_graph.errors import MissingExtraError
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.remote_errors import ChangedFileError, RemoteError, ShortBodyError, check_writable, with_retries
 from hta_graph.storage.urls import HTTP, Url
 

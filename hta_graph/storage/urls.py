@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import urlsplit
 
 from hta_graph.errors import LocationError
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 
-URL_PATTERN = lazy_pattern(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+URL_PATTERN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 HTTP = ("http", "https")
 OTHER_NAMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 KNOWN = ("s3", "gs", *HTTP, "memory")
 LOCAL = ("file", "local")
-USER = lazy_pattern(r"(?<=://)[^/?#@\s]+@")
-QUERY = lazy_pattern(r"(://[^\s?'\"<>]*)\?[^\s'\"<>)]+")
+USER = re.compile(r"(?<=://)[^/?#@\s]+@")
+QUERY = re.compile(r"(://[^\s?'\"<>]*)\?[^\s'\"<>)]+")
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from hta_graph.text.lazy_pattern import lazy_pattern
-
 # Blanks are skipped by some spreadsheets; signs of double width are signs to those of East Asia.
-RISKY = lazy_pattern(r"[\t\r\n']|\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
+RISKY = re.compile(r"[\t\r\n']|\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
 
 
 class CsvText(io.StringIO):

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import orjson
 
-from hta_graph.text.lazy_pattern import lazy_pattern
-
 RECORDS_AT_ONCE = 5_000
 """So few stay in the processor's cache from column to text."""
 
@@ -64,7 +62,7 @@ def _all_seen(piece: bytes) -> bytes:
     return piece if text.isprintable() else _BEYOND_ASCII.sub(_escaped_if_hidden, text).encode()
 
 
-_BEYOND_ASCII = lazy_pattern("[^ -~]+")
+_BEYOND_ASCII = re.compile("[^ -~]+")
 
 
 def _escaped_if_hidden(found: re.Match[str]) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-
-from hta_graph.text.lazy_pattern import lazy_pattern
+import re
 
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode's categories of what is not shown but does something: controls, marks of direction, surrogates, line ends."""
 REPLACEMENT = "\ufffd"
-HALF_CHARACTER = lazy_pattern("[\ud800-\udfff]")
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 # Joiners are part of words in Persian and Hindi and of emoji; beside ASCII and each other they only hide.
-STRAY_JOINER = lazy_pattern("(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\u200c\u200d])")
+STRAY_JOINER = re.compile("(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\u200c\u200d])")
 
 
 class _ShownCharacters(dict[int, int]):

@@ -6,22 +6,21 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.text.sanitize import one_line
 
-FRAME = lazy_pattern(r"(?:.*/)?([^/]+\.py\(\d+\): .*)", re.DOTALL)
+FRAME = re.compile(r"(?:.*/)?([^/]+\.py\(\d+\): .*)", re.DOTALL)
 # A generic kernel is named by what remains in front of its arguments: without the prefix nothing would say what it is.
-PREFIX = lazy_pattern(r"^nccl(Dev)?Kernel_(?!Generic)(?=\w)|^autograd::engine::evaluate_function: |^nn\.Module: ")
-FUNCTION = lazy_pattern(r"[\w:~]+[<(]")
-DISTINCTIVE = lazy_pattern(r"[Ff]unctor|_kernel|Kernel|Ops$|gemm|Gemm|fprop|dgrad|wgrad|[a-z]Op$|Flash|Attn")
+PREFIX = re.compile(r"^nccl(Dev)?Kernel_(?!Generic)(?=\w)|^autograd::engine::evaluate_function: |^nn\.Module: ")
+FUNCTION = re.compile(r"[\w:~]+[<(]")
+DISTINCTIVE = re.compile(r"[Ff]unctor|_kernel|Kernel|Ops$|gemm|Gemm|fprop|dgrad|wgrad|[a-z]Op$|Flash|Attn")
 """Marks of functors and inner kernels, by which instances of a C++ template differ."""
-BETWEEN_NAMES = lazy_pattern(r"( [→⇒] |^rank \d+: )")
+BETWEEN_NAMES = re.compile(r"( [→⇒] |^rank \d+: )")
 """Between the names of a sequence, each of which is shortened by itself, and before that of an event of a job."""
 
-MANGLED = lazy_pattern(r"_Z(?:L|N[rVK]*)?(?=\d|St)")
-NO_NAME = lazy_pattern(r"(?:L[a-z]n?\d{1,20}E|S[0-9A-Z]{0,4}_|T\d{0,4}_|DF\d{1,3}[b_x]?|[^\dE])*+")
+MANGLED = re.compile(r"_Z(?:L|N[rVK]*)?(?=\d|St)")
+NO_NAME = re.compile(r"(?:L[a-z]n?\d{1,20}E|S[0-9A-Z]{0,4}_|T\d{0,4}_|DF\d{1,3}[b_x]?|[^\dE])*+")
 """What stands between the names of a mangled name and has digits that are no lengths: literals, references, float16."""
-LENGTH = lazy_pattern(r"\d{1,4}")
+LENGTH = re.compile(r"\d{1,4}")
 COMMON_BEGINNING = 8
 """A beginning that all texts share is left out only if it is longer than this."""
 

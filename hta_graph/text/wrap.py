@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from unicodedata import combining, east_asian_width
-
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 HANGING = 2
 """How much further the next lines of a sentence are indented."""
-WORD = lazy_pattern(r" *(?:[^ ]*\d (?:ns|µs|ms|s|GB/s|×)(?!\w)[^ ]*|[^ ]+)")
+WORD = re.compile(r" *(?:[^ ]*\d (?:ns|µs|ms|s|GB/s|×)(?!\w)[^ ]*|[^ ]+)")
 """A word, or a number with its unit."""
-LABEL = lazy_pattern(r"^( *\S+(?: \S+)* {2,})\S")
+LABEL = re.compile(r"^( *\S+(?: \S+)* {2,})\S")
 """What comes before the second column of a line that is aligned with spaces."""
 
 

@@ -14,7 +14,7 @@ recorded as it does by this order, so that without changes nothing changes.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import RETURNS, Bools, EdgeKind, Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.replay_graph import ReplayGraph
 

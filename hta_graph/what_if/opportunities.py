@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,6 @@ from hta_graph.paths.intervals import union
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.paths.windows import WindowQuery
 from hta_graph.progress import tracked
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.driver_lock import locked_calls, with_lock_waits
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,

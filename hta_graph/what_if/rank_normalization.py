@@ -14,6 +14,7 @@ the rank   weighs like the median of the others
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,7 +35,6 @@ from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import ROLE, Bools, EdgeKind, EdgeRole, Ids, Ints, kind_mask
 from hta_graph.paths.window_ends import issue_times
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.stable_hash import hash_rows, hash_texts
 from hta_graph.what_if.changes import weigh
 from hta_graph.what_if.modified_window import ModifiedWindow

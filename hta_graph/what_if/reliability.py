@@ -22,7 +22,7 @@ stream                    |--- idle, 2.4 ms ---|[ker][ker][ker]
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -37,7 +37,6 @@ from hta_graph.paths.critical_path import CriticalPath, critical_path, has_parti
 from hta_graph.paths.host_pauses import PAUSE_NS
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import Window, resolved_window
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,
     PathTotals,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from hta_graph.graph.points import is_end
 from hta_graph.model import Bools, BoundBy, EdgeKind, EdgeRole, Floats, edge_kinds
 from hta_graph.paths.host_pauses import time_in_pauses
 from hta_graph.paths.time_accounting import TimePart
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.shorten import shorten_middle, suggest_known
 from hta_graph.what_if.changes import Change, reroute, scale, weigh
 from hta_graph.what_if.modified_window import ModifiedWindow

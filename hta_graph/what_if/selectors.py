@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import CLASS_LABELS, CLASS_LABELS_IN_JOBS, Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.safe_regex import names_matching
 from hta_graph.text.shorten import closest_names, short_name, shorten_middle, suggest_known
 from hta_graph.what_if.replay_graph import ReplayGraph

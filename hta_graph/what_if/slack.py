@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from hta_graph.model import Bools, BoundBy, Ids, Ints
 from hta_graph.paths.binding_edges import lane_runs
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import WindowQuery
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.longest_paths import UNREACHED, LongestPaths
 from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph

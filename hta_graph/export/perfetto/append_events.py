@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -14,7 +15,6 @@ import orjson
 
 from hta_graph.errors import TraceError
 from hta_graph.model import Floats, Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.atomic_write import write_file
 from hta_graph.storage.compress import gzipped
 from hta_graph.storage.location import Location

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +29,6 @@ from hta_graph.export.picture.style import (
 )
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import CLASS_LABELS, EventKind
-from hta_graph.quick_dataclass import dataclass
 
 
 def run_dot(source: str, form: str, target: str | Path) -> bytes:

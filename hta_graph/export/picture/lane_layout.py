@@ -6,6 +6,7 @@ Arrows are edges between lanes, those of the path first; in a job they start at 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -27,7 +28,6 @@ from hta_graph.paths.level_of_detail import (
     tracks_on_lanes,
 )
 from hta_graph.paths.segments import SegmentTable
-from hta_graph.quick_dataclass import dataclass
 
 MAX_OTHER_ARROWS = 24
 """Arrows off the path are drawn if there are no more than this."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from html import escape
 
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.text.shorten import shorten_middle
 
 FONT = "Helvetica, Arial, sans-serif"

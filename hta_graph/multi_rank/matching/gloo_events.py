@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,6 @@ from hta_graph.multi_rank.matching.communications import (
     integer_argument,
     workers_in_order,
 )
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.event_args import EventArgs, read_event_args
 from hta_graph.trace.profiler_names import MESSAGE_ROWS, PROCESS_GROUP_CALL
 

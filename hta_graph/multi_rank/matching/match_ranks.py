@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Generic, NamedTuple
 
@@ -34,7 +34,6 @@ from hta_graph.multi_rank.matching.communications import (
     RankRecord,
     listed_ranks,
 )
-from hta_graph.quick_dataclass import dataclass
 
 MATCHED_BY = ("comms id", "sequence number", "order")
 """How kernels were found to belong together, the surest way first."""

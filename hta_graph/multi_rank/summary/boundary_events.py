@@ -9,6 +9,7 @@ kept      a ─────── c ─────── e        each has one 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from hta_graph.multi_rank.summary.path_legs import LegSegments
 from hta_graph.paths.binding_edges import LaneRuns, binding_edges, lane_runs
 from hta_graph.paths.intervals import Intervals
 from hta_graph.paths.windows import Window
-from hta_graph.quick_dataclass import dataclass
 
 UNREACHED_NS = np.iinfo(np.int64).max
 

@@ -7,7 +7,7 @@ job                       └▶ matched, in one time ─▶ walk back      └�
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,6 @@ from hta_graph.paths.intervals import union
 from hta_graph.paths.segments import SegmentTable
 from hta_graph.paths.time_accounting import explained_lags
 from hta_graph.paths.windows import Window, WindowQuery, step, step_lengths
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.storage.location import Location
 
 

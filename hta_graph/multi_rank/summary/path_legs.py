@@ -10,7 +10,7 @@ What a leg passes is read from the rank's whole graph.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from hta_graph.paths.segments import SegmentTable, segments_of_paths
 from hta_graph.paths.time_accounting import TimeAccounting
 from hta_graph.paths.window_ends import Sink
 from hta_graph.paths.windows import Window
-from hta_graph.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False)

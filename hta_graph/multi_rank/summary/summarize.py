@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ from hta_graph.multi_rank.summary.boundary_events import boundary_rows, contract
 from hta_graph.paths.time_accounting import explained_lags
 from hta_graph.paths.window_ends import step_work_ends
 from hta_graph.paths.windows import Window, WindowQuery, annotation, step, step_lengths, whole
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.table import Flows, SyncTable, Trace
 
 

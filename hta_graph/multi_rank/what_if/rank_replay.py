@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,7 +30,6 @@ from hta_graph.multi_rank.what_if.replay_answer import ReplayAnswer
 from hta_graph.paths.critical_path import WHOLE_GRAPHS_REMEDY
 from hta_graph.paths.window_ends import Sink
 from hta_graph.paths.windows import Window, step, whole
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.table import Flows, SyncTable
 from hta_graph.what_if.changes import Change, Removal, Scaling
 from hta_graph.what_if.longest_paths import UNREACHED
