@@ -28,8 +28,6 @@ from analyses.tables import Table, joined, labelled
 from hta_graph.arrays import summed_by, take_or
 from hta_graph.errors import TraceError
 from hta_graph.gpu_activity import WorkType, activities, device_gaps, exposure
-from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import memoized
 from hta_graph.model import Codes, Floats, GapCause, Ints
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.paths.idle_gap_causes import GapExplainer
@@ -212,15 +210,10 @@ def _idle_causes(limits: ScopeLimits) -> Iterator[tuple[str, int]]:
     """Yield the causes of idle time, longest first."""
     scope = limits.scope
     gaps = device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns)
-    pieces = _explainer(scope.graph).explain(gaps)
+    pieces = GapExplainer(scope.graph).explain(gaps)
     sums = summed_by(pieces.cause, pieces.length, len(GapCause))
     for cause in sorted(GapCause, key=lambda one: -sums[one]):
         yield cause.label, int(sums[cause])
-
-
-@memoized
-def _explainer(graph: DependencyGraph) -> GapExplainer:
-    return GapExplainer(graph)
 
 
 LEAST_SHARE_NAMED = 0.1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from hta_graph.arrays import freeze
+from hta_graph.graph.launches import Launches
 from hta_graph.model import Bools, EventKind, Ids
 from hta_graph.safe_regex import names_matching
 from hta_graph.trace.profiler_names import (
@@ -90,12 +91,12 @@ class EventFlags:
 
     Args:
         trace: the trace.
-        launching_operator: the operator around the call that launched each event (-1: none), if the graph knows it.
+        launches: the calls that launched its events.
     """
 
-    def __init__(self, trace: Trace, launching_operator: Callable[[], Ids] | None = None) -> None:
+    def __init__(self, trace: Trace, launches: Launches) -> None:
         self._trace = trace
-        self._launching_operator = launching_operator
+        self._launches = launches
         self._loading: dict[tuple[str, ...], Bools] = {}
 
     def _kind_with_name(self, pattern: re.Pattern[str], kind: EventKind) -> Bools:
@@ -245,8 +246,8 @@ class EventFlags:
         """
         events = self._trace.events
         talks = events.collective | self._trace.matching_names(COMMUNICATION_KERNEL, EventKind.KERNEL)[events.name]
-        if self._launching_operator is not None and (events.collective & (events.kind == EventKind.CPU_OP)).any():
-            operator = self._launching_operator()
+        if (events.collective & (events.kind == EventKind.CPU_OP)).any():
+            operator = self._launches.operator
             talks |= (operator >= 0) & events.collective[operator]
         return freeze(talks & (events.kind == EventKind.KERNEL))
 
