@@ -82,7 +82,7 @@ def _copy_kind(name: str) -> str:
     ('Memcpy HtoD', 'Memcpy DtoH', 'Memcpy Unknown')
     """
     found = COPY_KIND.match(name)
-    of_vendor = (kind for begins, kind in COPY_KIND_OF_VENDOR.items() if name.startswith(begins))
+    of_vendor = (kind for kind, pattern in COPY_KIND_OF_VENDOR.items() if pattern.match(name))
     return found[0] if found else next(of_vendor, UNKNOWN_COPY)
 
 
