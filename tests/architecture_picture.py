@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from hta_graph.storage.atomic_write import write_file
+from hta_graph.base.storage.atomic_write import write_file
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "pictures" / "architecture"

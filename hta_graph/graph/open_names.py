@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.arrays import distinct, expand_ranges, find_sorted, first_of_runs, summed_by
+from hta_graph.base.arrays import distinct, expand_ranges, find_sorted, first_of_runs, summed_by
 from hta_graph.model import Bools, Ids, Ints
 
 
