@@ -1201,7 +1201,7 @@ MISTAKES = (
         "touched = inside[source]",
     ),
 )
-EVERY_COLUMN = ("tests/analyses/test_every_column.py",)
+EVERY_COLUMN = ("tests/analyses/declare/test_every_column.py",)
 
 
 ON_PAGES = (

@@ -1,7 +1,7 @@
 """The description of an analysis that needs no import of its module: name, help, examples and flags.
 
-An analysis declares this in its own file; :mod:`analyses.questions.help_index` repeats it, so that ``--help`` imports nothing
-heavy.
+An analysis declares this in its own file; :mod:`analyses.questions.help_index` repeats it, so that ``--help`` imports
+nothing heavy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The rule of ``gate`` and of ``diff --fail-above``: whether a run is slower, or why that cannot be known.
 
 A run is slower if the lower bound of the difference is above zero and the difference itself above a limit. The
-difference is that of usual steps (of pairs where these go up and down together) or of the means of all steps; the bound
-is the difference without the noise of :mod:`analyses.compare.diff.step_change`. Each level inside the second run counts.
+difference is that of usual steps (of pairs where these go up and down together) or of the means of all steps; the
+bound is the difference without the noise of :mod:`analyses.compare.diff.step_change`. Each level inside the second run
+counts.
 """
 
 from __future__ import annotations
