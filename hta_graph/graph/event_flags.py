@@ -71,7 +71,7 @@ def _names_of_loaders(names: Sequence[str]) -> Bools:
     found = np.array([DATA_LOADER in name for name in names] or [False])
     may_be = np.flatnonzero(found)
     if len(may_be):
-        found[may_be] = names_matching(DATA_LOADING, [names[code] for code in may_be.tolist()])
+        found[may_be] = names_matching([*map(re.compile, DATA_LOADING)], [names[code] for code in may_be.tolist()])
     return found
 
 
