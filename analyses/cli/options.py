@@ -13,6 +13,11 @@ READING, RANKS, WINDOW, OUTPUT = "reading", "multiple ranks", "window", "output"
 """Headings of the help, below which options of all commands are."""
 
 
+SHOWN_BY_HELP_ALL = frozenset({
+    "all_rows", "cache", "capture", "cluster", "cpu_window", "data_load", "flight", "gpu_window", "instance", "jobs",
+    "memory", "no_cache", "regex", "salvage", "step_pattern", "summaries", "wide",
+})  # fmt: skip
+"""Options that many commands share and few questions need: ``--help-all`` and the manual list them."""
 METAVARS: Mapping[Reader, str] = {"count": "N", "file": "FILE", "microseconds": "US", "share": "SHARE"}
 """How the help names the value of an analysis' option, by its type."""
 
@@ -42,7 +47,7 @@ def add_traces(parser: argparse.ArgumentParser) -> None:
         type=InputTraces,
         nargs="+",
         metavar="INPUT",
-        help="trace file, folder of rank files, glob pattern, URL, or @FILE that lists inputs",
+        help="trace, folder of rank files, glob, URL or @LIST",
     )
     heading(parser, READING).add_argument("--rank", type=RANK, metavar="N", help="analyze only rank N")
     add_salvage(parser)
@@ -152,7 +157,7 @@ def add_answer(parser: argparse.ArgumentParser) -> None:
         dest="answer",
         type=AnswerFile,
         metavar="FILE",
-        help="write the answer to FILE; its suffix selects the format (.json, else text)",
+        help="write the answer to FILE, by its suffix as JSON, CSV or text",
     )
     add_json(parser)
 
