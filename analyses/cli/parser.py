@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import takewhile
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from analyses.cli.all_commands import COMMAND_GROUPS, COMMANDS
 from analyses.cli.command import Command, CommandGroup
@@ -296,7 +296,7 @@ class _HelpOfAll(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Print it."""
-        parser._print_message(parser.full_help() if isinstance(parser, OneLineParser) else "")  # noqa: SLF001
+        parser._print_message(cast("OneLineParser", parser).full_help(), sys.stdout)  # noqa: SLF001
         parser.exit()
 
 
@@ -311,7 +311,6 @@ def _usual_of(group: argparse._ArgumentGroup) -> Iterator[argparse.Action]:
 
 def _add_help(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-h", "--help", action="help", help="show this help and exit")
-    parser.add_argument("--help-all", action=_HelpOfAll, nargs=0, help="show the options that commands share, too")
 
 
 def _add_version(parser: argparse.ArgumentParser, *names: str, about: str) -> None:
@@ -343,6 +342,7 @@ def _add_commands(
 
 def _add_options(parser: OneLineParser, command: Command) -> None:
     """Add a command's options; examples follow in the epilog."""
+    parser.add_argument("--help-all", action=_HelpOfAll, nargs=0, help="show all options, and the exit statuses")
     for add in command.options:
         add(parser)
     parser._positionals.title = "arguments"  # noqa: SLF001 - argparse has no other way to name them
