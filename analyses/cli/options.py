@@ -113,7 +113,7 @@ def add_summaries(parser: argparse.ArgumentParser) -> None:
     summaries = ranks.add_argument(
         "--summaries",
         choices=("always", "never"),
-        help="keep a summary of each rank and re-read files on demand (default: above 32 ranks)",
+        help="keep a summary of each rank and re-read files on demand (default: if whole graphs exceed memory)",
     )
     add_alias(parser, summaries, "--skeletons")
 
