@@ -731,7 +731,7 @@ ANALYSIS = Analysis(
     examples=(
         "roofline trace.json.gz",
         "roofline job --step 2 --peaks MI300X",
-        "roofline trace.json.gz --plot page.html",
+        "roofline trace.json.gz -o page.html",
     ),
     page="how_to/measure_efficiency.md",
     flags=(
