@@ -2095,13 +2095,6 @@ COLUMNS = (
         ("tests/analyses/cli/test_hostile_text.py",),
     ),
     Mutation(
-        "a pattern beyond what can be compiled is a traceback",
-        "hta_graph/base/safe_regex.py",
-        "except (re.error, OverflowError) as error:",
-        "except re.error as error:",
-        ("tests/base/test_safe_regex.py",),
-    ),
-    Mutation(
         "a rate of 1e308 is one",
         "hta_graph/trace/columnize.py",
         "0 <= rate <= FASTEST_GBPS",

@@ -13,15 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from analyses.display.stderr import ProgressLine, say
 from hta_graph.base.memory import keep_freed_memory
-from hta_graph.base.progress import begin_stage, clear_stage
+from hta_graph.base.progress import begin_stage
 from hta_graph.base.storage.location import Location, expand_file_lists
 
 if TYPE_CHECKING:
-    from analyses.display.text_layout import Line
     from hta_graph.base.errors import HtaGraphError
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.graph_cache.trace_cache import GraphCache
@@ -59,14 +58,6 @@ def _cause_of(error: HtaGraphError) -> str:
 
 ERRORS_LISTED = 10
 """The number of files that cannot be read with a line of their own."""
-
-
-def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None = None) -> None:
-    """Print the lines of an answer, by default on standard output."""
-    from analyses.display.console import print_lines as write  # late: --help needs no tables
-
-    clear_stage()
-    write(lines, wide=wide, to=to)
 
 
 @dataclass(frozen=True)

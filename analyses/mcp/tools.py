@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -72,6 +73,8 @@ class Question:
     traces: HeldTraces
     given: Mapping[str, Any]
     used: list[HeldTrace] = field(default_factory=list)
+    let_others: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Lets other questions be answered during a block that changes nothing of what they share."""
 
     def __getitem__(self, name: str) -> Any:
         return self.given.get(name)
@@ -318,13 +321,17 @@ def what_if(asked: Question) -> Draft:
     """Predict a window's length after changes, or list the largest savings."""
     from analyses.questions.what_if import what_if as replay
     from analyses.questions.what_if import what_if_document, what_if_headline
+    from hta_graph.what_if.changes import check_patterns
 
     words = [tuple(one.split(" ", 1)) for one in asked["changes"] or ()]
     changes = read_changes([(option, text) for option, text in words])
     held, window = asked.held(), asked.window
+    graph = held.graph(window)
+    with asked.let_others():
+        check_patterns(graph, [one.change for one in changes])
 
     def predict() -> tuple[WhatIf, dict[str, Any], list[str]]:
-        found = replay(held.graph(window), window.window(), changes)
+        found = replay(graph, window.window(), changes)
         return found, what_if_document(found), what_if_headline(found)
 
     found, document, headline = held.once(("what-if", window, *words), predict)
