@@ -432,7 +432,7 @@ LEAST_NAMED_SHARE = 0.05
 NEW_SILENCE = 0.1
 """The share of a window that new time without an operator is worth a warning."""
 IS_A_BOUND = "like_median"
-"""A scenario that no change achieves: it bounds what noise costs (docs/evidence/replay.md)."""
+"""A scenario that no change achieves: it bounds what noise costs (docs/evidence.md)."""
 OF_RANK = re.compile(r"rank (\d+): (.*)", re.DOTALL)
 
 
