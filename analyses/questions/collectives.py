@@ -12,8 +12,8 @@ from analyses import column_types
 from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
+from analyses.display.sentence_format import brief_duration, brief_share, counted
 from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
-from analyses.messages import collectives as messages
 from analyses.scope import Scope, ranks_with_several_gpus
 from analyses.tables import Table, joined
 from hta_graph.arrays import percentiles_by, rows_by_value
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "collective_members", "collectives", "figure", "waits_by_rank"]
+
+TITLE = "Time in collectives: waiting for the last rank, and transfer"
 
 WAITS = ("waited_ns", "longest_wait_ns", "transfer_ns")
 WORST = ("worst_rank", "worst_caused_ns")
@@ -319,7 +321,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         "groups": groups(every, matched),
     }
     ranks = len({scope.rank for scope in scopes})
-    summed = {"collectives": messages.summed_over(ranks)}
+    summed = {"collectives": f"those of {ranks} ranks that wait"}
     summed |= dict.fromkeys(("ranks", "group_kinds", "groups"), "all collectives")
     worst_by = {"ranks": "wait_caused_ns"}
     return Answer(
@@ -339,35 +341,51 @@ def _conclusion(every: pd.DataFrame, ranks: pd.DataFrame) -> list[str]:
     duration = waited + int(ranks["transfer_ns"].sum())
     if not duration:
         return []
-    said = messages.waiting(waited, duration)
+    said = _waiting(waited, duration)
     if not waited:
         return [said]
     by_rank = ranks.groupby("rank")[["wait_caused_ns", "times_last"]].sum()
     worst = by_rank.reset_index().nlargest(1, "wait_caused_ns").iloc[0]
     last, caused, times = (int(worst[name]) for name in ("rank", "wait_caused_ns", "times_last"))
-    return [said + messages.latest_rank(last, caused / waited, times, len(every))]
+    return [
+        said
+        + (
+            f"; rank {last} causes {brief_share(caused / waited)} of it, arriving last in {times:,} of "
+            f"{counted(len(every), 'collective')}"
+        )
+    ]
+
+
+def _waiting(waited_ns: int, duration_ns: int) -> str:
+    """Say how much of the time is waiting."""
+    times = f"{brief_duration(waited_ns)} of {brief_duration(duration_ns)}, all ranks"
+    return f"{brief_share(waited_ns / duration_ns)} of the time in collectives is waiting for the last rank ({times})"
 
 
 def _several_gpu_notes(scopes: Sequence[Scope]) -> list[str]:
     """Name the ranks that communicate on multiple GPUs, whose kernels are not compared with each other."""
     talking = ((scope, scope.running.take(scope.running.type == WorkType.COMMUNICATION)) for scope in scopes)
     found = ranks_with_several_gpus((scope.rank, scope.gpus_of(talks)) for scope, talks in talking)
-    return [messages.several_gpus(rank, gpus) for rank, gpus in found]
+    return [
+        f"Rank {rank} communicates on {gpus} from one process. Which of them arrives last is unknown, and a "
+        "collective counts once per GPU."
+        for rank, gpus in found
+    ]
 
 
 def figure(found: Answer) -> Figure:
     """Draw each rank's waiting and transfer in collectives, and the waiting that it causes."""
     frame = found.tables["ranks"]
     if not len(frame):
-        return empty_figure(messages.TITLE, messages.NO_COLLECTIVE)
-    made = new_figure(title=messages.TITLE, y="ms")
+        return empty_figure(TITLE, "No collective is recorded on more than one rank.")
+    made = new_figure(title=TITLE, y="ms")
     frame = frame.groupby("rank", as_index=False).sum(numeric_only=True)
     labels = [f"rank {rank}" for rank in frame["rank"]]
-    parts = ((messages.WAITING, "wait_ns", "idle"), (messages.TRANSFER, "transfer_ns", "communication"))
+    parts = (("waiting for others", "wait_ns", "idle"), ("transfer", "transfer_ns", "communication"))
     for name, column, colour in parts:
         made.add_bar(name=name, x=labels, y=frame[column] / 1e6, marker_color=COLOUR[colour])
     made.add_scatter(
-        name=messages.CAUSED, x=labels, y=frame["wait_caused_ns"] / 1e6, mode="markers",
+        name="waiting that it causes", x=labels, y=frame["wait_caused_ns"] / 1e6, mode="markers",
         marker={"color": COLOUR["unexplained"], "size": 11, "symbol": "diamond"},
     )  # fmt: skip
     made.update_layout(barmode="stack", bargap=0.3)
