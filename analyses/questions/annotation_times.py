@@ -215,13 +215,11 @@ def _conclusion(frame: pd.DataFrame) -> list[str]:
 def _missing_note(scope: Scope) -> str:
     """Return a note where there is nothing to sum up."""
     has_annotations = (scope.graph.event_table.kind == EventKind.ANNOTATION).any()
+    if has_annotations:
+        return scope.missing()
     return (
-        scope.missing()
-        if has_annotations
-        else (
-            f"rank {scope.rank}: the trace has no annotations; put torch.profiler.record_function(...) around parts "
-            "of the program, and call prof.step() after each step"
-        )
+        f"rank {scope.rank}: the trace has no annotations; put torch.profiler.record_function(...) around parts "
+        "of the program, and call prof.step() after each step"
     )
 
 

@@ -341,25 +341,15 @@ def _conclusion(every: pd.DataFrame, ranks: pd.DataFrame) -> list[str]:
     duration = waited + int(ranks["transfer_ns"].sum())
     if not duration:
         return []
-    said = _waiting(waited, duration)
+    of_all = f"({brief_duration(waited)} of {brief_duration(duration)}, all ranks)"
+    said = f"{brief_share(waited / duration)} of the time in collectives is waiting for the last rank {of_all}"
     if not waited:
         return [said]
     by_rank = ranks.groupby("rank")[["wait_caused_ns", "times_last"]].sum()
     worst = by_rank.reset_index().nlargest(1, "wait_caused_ns").iloc[0]
     last, caused, times = (int(worst[name]) for name in ("rank", "wait_caused_ns", "times_last"))
-    return [
-        said
-        + (
-            f"; rank {last} causes {brief_share(caused / waited)} of it, arriving last in {times:,} of "
-            f"{counted(len(every), 'collective')}"
-        )
-    ]
-
-
-def _waiting(waited_ns: int, duration_ns: int) -> str:
-    """Say how much of the time is waiting."""
-    times = f"{brief_duration(waited_ns)} of {brief_duration(duration_ns)}, all ranks"
-    return f"{brief_share(waited_ns / duration_ns)} of the time in collectives is waiting for the last rank ({times})"
+    last_in = f"arriving last in {times:,} of {counted(len(every), 'collective')}"
+    return [f"{said}; rank {last} causes {brief_share(caused / waited)} of it, {last_in}"]
 
 
 def _several_gpu_notes(scopes: Sequence[Scope]) -> list[str]:

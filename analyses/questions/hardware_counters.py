@@ -154,11 +154,11 @@ def _missing_note(scope: Scope, ranges: pd.DataFrame) -> str:
             "operators; record with profiler_measure_per_kernel=True"
         )
     zero = [name for name in own.columns if name not in KEYS and own[name].notna().any() and not own[name].any()]
-    return (
-        f"rank {scope.rank}: counters that are 0 in every range of {window_named(scope.label)}: {', '.join(zero)}"
-        if zero
-        else ""
-    )
+    if zero:
+        return (
+            f"rank {scope.rank}: counters that are 0 in every range of {window_named(scope.label)}: {', '.join(zero)}"
+        )
+    return ""
 
 
 def figure(found: Answer) -> Figure:

@@ -170,24 +170,14 @@ def _headline(causes: pd.DataFrame, waits: pd.DataFrame, scopes: Sequence[Scope]
     found = outlier(sums_per_scope(causes), "window_share") if len(causes) else None
     if found is None or not found["idle_ns"]:
         return []
+    idle = f"GPU idle {brief_share(found['window_share'])} of the time{found.where}{found.typical}"
     if found["window_share"] < LEAST_SAID:
-        return [f"GPU idle {brief_share(found['window_share'])} of the time{found.where}{found.typical}"]
+        return [idle]
     cause = rows_at_outlier(causes, found).iloc[0]
-    behind = _largest_wait(rows_at_outlier(waits, found), cause["cause"])
-    largest = _largest_cause(SHORT[cause["cause"]], cause["idle_share"], behind)
+    largest, behind = SHORT[cause["cause"]], _largest_wait(rows_at_outlier(waits, found), cause["cause"])
     if cause["cause"] == GapCause.LAUNCH.label and len(scopes) == 1 and scopes[0].work_does_not_start:
-        largest = _largest_cause(NOT_STARTED, cause["idle_share"], "")
-    return [
-        (
-            f"GPU idle {brief_share(found['window_share'])} of the time{found.where}{found.typical}; largest cause: "
-            f"{largest}"
-        )
-    ]
-
-
-def _largest_cause(cause: str, share: float, behind: str) -> str:
-    """Name a cause with its share of the idle time and what is behind it."""
-    return f"{cause} ({brief_share(share)} of it{behind})"
+        largest, behind = NOT_STARTED, ""
+    return [f"{idle}; largest cause: {largest} ({brief_share(cause['idle_share'])} of it{behind})"]
 
 
 def _largest_wait(waits: pd.DataFrame, cause: str) -> str:

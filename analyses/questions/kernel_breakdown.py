@@ -294,11 +294,9 @@ def _conclusion(types: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:
         return []
     # What a step launched may run behind the end of its window, in which the GPU is idle then.
     own = rows_at_outlier(types, found)
-    busy = (
-        f"; {brief_share(own['time_share'].iloc[0])} of GPU busy time is {own['kernel_type'].iloc[0]}"
-        if len(own)
-        else ""
-    )
+    busy = ""
+    if len(own):
+        busy = f"; {brief_share(own['time_share'].iloc[0])} of GPU busy time is {own['kernel_type'].iloc[0]}"
     waits = " (may include waiting for other ranks)" if found["kernel_type"] == COMMUNICATION else ""
     times = f"{brief_duration(int(found['sum_ns']))} in {counted(found['count'], 'run')}{found.typical}"
     most = f"{quoted(short_name(found['kernel']))} takes the most GPU time{found.where}: {times}"

@@ -14,12 +14,13 @@ from analyses.answer import Answer, Note
 from analyses.description import Flag
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
-from analyses.display.headline import largest_item
+from analyses.display.headline import largest_item, sequence_headline
 from analyses.display.text_layout import clipped
-from analyses.messages import kernel_sequences as messages
+from analyses.messages.scope import window_named
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
 from hta_graph.alignment.sequence_patterns import SequencePatterns, outermost_roots, sequence_patterns
+from hta_graph.errors import Remedy
 from hta_graph.export.perfetto.append_events import SliceTrack, write_slices
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
@@ -40,6 +41,11 @@ __all__ = [
     "sequences_under",
     "write_sequence_overlay",
 ]
+
+SHORTER_SEQUENCES = Remedy(
+    "pass a smaller min_pattern_len to include shorter sequences",
+    "use a smaller --min-pattern-len to include shorter sequences",
+)
 
 MIN_PATTERN_LEN = 3
 """Rows that launch less GPU work are left out."""
@@ -119,7 +125,7 @@ def answer(scopes: Sequence[Scope], operator: str, min_pattern_len: int = MIN_PA
         {"kernel_sequences": frame},
         notes,
         summed={"kernel_sequences": "occurrences"},
-        conclusion=[messages.headline(most)] if most else [],
+        conclusion=[sequence_headline(most)] if most else [],
     )
 
 
@@ -128,8 +134,14 @@ def _missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str | No
     if scope.missing():
         return scope.missing()
     if not any(operator in name for name in scope.graph.names):
-        return messages.no_such_name(scope.rank, operator)
-    return Note(messages.no_sequence(scope.rank, scope.label, operator, min_pattern_len), messages.SHORTER_SEQUENCES)
+        return f"rank {scope.rank}: no name in the trace contains {operator!r}"
+    return Note(
+        (
+            f"rank {scope.rank}: no operator, annotation or Python frame with {operator!r} in its name launches "
+            f"{min_pattern_len} or more GPU activities on its thread in {window_named(scope.label)}"
+        ),
+        SHORTER_SEQUENCES,
+    )
 
 
 def figure(found: Answer, top_k: int = 20) -> Figure:
@@ -143,7 +155,7 @@ def figure(found: Answer, top_k: int = 20) -> Figure:
     ]
     texts = [clipped(text, 300) for text in frame["kernel_sequence"]]
     return horizontal_bars(
-        labels, frame["count"].to_numpy(), texts, title=messages.SEQUENCES_TITLE, x=messages.OCCURRENCES
+        labels, frame["count"].to_numpy(), texts, title="Most frequent kernel sequences", x="occurrences"
     )
 
 

@@ -12,7 +12,7 @@ from analyses.display.labels import REASON, SHORT
 from analyses.display.text_layout import SHORT_TEXT, duration_text, percent
 from analyses.messages import report as words
 from analyses.messages.report import capitalized
-from analyses.messages.roofline import PARTS
+from analyses.questions.roofline import PART_LABELS
 from analyses.report.page_labels import colour_of, label_of
 from hta_graph.colours import BOUND_COLOUR
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
@@ -84,7 +84,7 @@ def _in_words(meanings: Mapping[str, str]) -> Callable[[object], str]:
 WORDS = (
     ("diagnostic", _in_words({**READING_DIAGNOSTICS, **BUILD_DIAGNOSTICS})),
     ("reason", _in_words(REASON)),
-    ("part", _in_words(PARTS)),
+    ("part", _in_words(PART_LABELS)),
     ("edge", _in_words({})),
 )
 """Columns of other keys, and how they become words."""
