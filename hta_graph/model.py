@@ -6,12 +6,11 @@ Times are int64 nanoseconds, absolute. A *point* is the start (``2 * event``) or
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hta_graph.quick_dataclass import dataclass
 
 Ints = NDArray[np.int64]
 """int64 columns: times, correlation and external ids."""

@@ -16,14 +16,14 @@ stream          [kernel ~~~~~~~~~~~~~~~~~~~~]       [kernel    the GPU works thr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, Confidence, PathFacts, PathFinding
 from analyses.messages import advice, verdict
-from hta_graph.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
+from hta_graph.base.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
@@ -31,7 +31,6 @@ from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, EventKind, 
 from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.intervals import Intervals
 from hta_graph.paths.window_ends import step_work_ends
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.profiler_names import CAPTURE_CALL, COMPILED_CODE
 from hta_graph.what_if.reliability import path_waits_on_launched_work
 

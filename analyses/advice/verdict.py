@@ -6,7 +6,7 @@ Of a large job it also chooses the ranks that represent it: the one that matters
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from analyses.advice.facts import PathFacts, PathFinding
@@ -16,11 +16,10 @@ from analyses.display.labels import short_labels
 from analyses.display.sentence_format import as_sentence, brief_duration, quoted, window_name
 from analyses.messages import advice, job_verdict
 from analyses.messages import verdict as messages
-from analyses.window_report import delay_in_step, job_record, verdict_of_job
+from analyses.source.window_report import delay_in_step, job_record, verdict_of_job
+from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.memo import memoized
 from hta_graph.paths.critical_path import CriticalPath, has_partial_rows
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.sanitize import encodable_path
 
 if TYPE_CHECKING:
     import pandas as pd

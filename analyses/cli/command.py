@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-
-from hta_graph.quick_dataclass import dataclass
+from dataclasses import dataclass
 
 AddOption = Callable[[argparse.ArgumentParser], None]
 """Adds an option, or a group of them, to a parser."""

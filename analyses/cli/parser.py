@@ -15,9 +15,8 @@ from analyses.cli.command import Command, CommandGroup
 from analyses.cli.options import OUTPUT, RANKS, READING, WINDOW
 from analyses.display.stderr import say
 from hta_graph import __version__
-from hta_graph.errors import UsageError
-from hta_graph.text.lazy_pattern import lazy_pattern
-from hta_graph.text.sanitize import sanitize_lines
+from hta_graph.base.errors import UsageError
+from hta_graph.base.text.sanitize import sanitize_lines
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -45,10 +44,10 @@ EXIT_USAGE = 2
 LISTED = " " * 7
 """The indent of an exit status's meaning."""
 PHRASES = (
-    (lazy_pattern(r"^argument (?=\S)"), ""),
-    (lazy_pattern(r"not allowed with argument "), "cannot be used with "),
-    (lazy_pattern(r"^one of the arguments (.*) is required$"), r"one of \1 is required"),
-    (lazy_pattern(r"^the following arguments are required: "), "missing "),
+    (re.compile(r"^argument (?=\S)"), ""),
+    (re.compile(r"not allowed with argument "), "cannot be used with "),
+    (re.compile(r"^one of the arguments (.*) is required$"), r"one of \1 is required"),
+    (re.compile(r"^the following arguments are required: "), "missing "),
 )
 """argparse's phrases, and what this program says instead."""
 
@@ -144,7 +143,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     @staticmethod
     def _did_you_mean(word: str, known: Iterable[str]) -> str:
-        from hta_graph.text.shorten import closest_names
+        from hta_graph.base.text.shorten import closest_names
 
         close = closest_names(word, known, 1)
         return f"; did you mean {close[0]}?" if close else ""

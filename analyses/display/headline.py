@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
-from hta_graph.quick_dataclass import dataclass
 
 SCOPE = ["rank", "scope"]
 

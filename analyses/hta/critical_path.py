@@ -5,6 +5,7 @@ Scripts walk these to export dependencies, such as the one of mlcommons/chakra p
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
@@ -13,7 +14,6 @@ import numpy as np
 from hta_graph.graph.edges import EventEdges
 from hta_graph.model import EDGE_MEANING, EdgeKind, EdgeRole
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.quick_dataclass import dataclass
 
 
 class CPEdgeType(Enum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -9,14 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses.scope import Scope, spanning, whole
-from hta_graph.arrays import take_or
+from analyses.declare.scope import Scope, spanning, whole
 from hta_graph.attribution.owners import annotation_sources
-from hta_graph.gpu_activity import activities
+from hta_graph.base.arrays import take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.launches import CallsByCorrelation
 from hta_graph.model import GPU_KINDS, EventKind, Ids, Ints, kind_mask
-from hta_graph.text.lazy_pattern import lazy_pattern
+from hta_graph.paths.gpu_activity import activities
 from hta_graph.trace.event_args import Objects, read_event_args
 
 
@@ -56,9 +56,9 @@ def earliest_ns(scopes: Iterable[Scope]) -> int:
     return min((int(start.min()) for start in starts if len(start)), default=0)
 
 
-BRACKETS = lazy_pattern(r"<[^<>]*>|\([^()]*\)")
+BRACKETS = re.compile(r"<[^<>]*>|\([^()]*\)")
 DEEPEST = 100
-COPY_NAME = lazy_pattern(r"Mem(cpy|set)")
+COPY_NAME = re.compile(r"Mem(cpy|set)")
 
 
 def name_without_arguments(name: str) -> str:

@@ -10,18 +10,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from analyses.messages import mcp as messages
-from hta_graph.errors import HtaGraphError, UsageError
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
-from hta_graph.text.sanitize import one_line
-from hta_graph.text.shorten import shorten_middle
+from hta_graph.base.errors import HtaGraphError, UsageError
+from hta_graph.base.text.sanitize import one_line
+from hta_graph.base.text.shorten import shorten_middle
 
 MOST_TOKENS = 1_500
 """The longest answer, by :func:`tokens_at_most`."""
@@ -38,7 +36,7 @@ ROWS_SHOWN, ROWS_OF_OTHERS = 10, 4
 DIGITS = 6
 """Decimals of shares and rates; times and counts are integers."""
 
-_PIECES = lazy_pattern(r"([A-Za-z]+)|(\d+)|(\s+)|([!-/:-@\[-`{-~]+)|(.)", re.DOTALL)
+_PIECES = re.compile(r"([A-Za-z]+)|(\d+)|(\s+)|([!-/:-@\[-`{-~]+)|(.)", re.DOTALL)
 
 
 def tokens_at_most(text: str) -> int:
@@ -57,7 +55,7 @@ def tokens_at_most(text: str) -> int:
     return count
 
 
-ACTIVE = lazy_pattern(r"<|`|(?<=\])\(|(?<=:)//|(?<=!)\[")
+ACTIVE = re.compile(r"<|`|(?<=\])\(|(?<=:)//|(?<=!)\[")
 """What begins markup, a link, an image or code where a text is shown as a page; inside JSON it can be an escape."""
 
 
@@ -71,7 +69,7 @@ def as_json(document: Any) -> str:
     return HIDDEN.sub(_escaped, ACTIVE.sub(_escaped, text))
 
 
-HIDDEN = lazy_pattern("[^ -~]")
+HIDDEN = re.compile("[^ -~]")
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from analyses.messages import mcp as messages
-from hta_graph.errors import TraceError, UsageError
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.storage.location import Location
-from hta_graph.text.lazy_pattern import lazy_pattern
+from hta_graph.base.errors import TraceError, UsageError
+from hta_graph.base.storage.location import Location
 from hta_graph.trace.rank_files import FLIGHT_FOLDER, expand_inputs
 
 FILES_LISTED = 2_000
 """How many files a listing looks at."""
 PICTURE_ENDINGS = (".svg", ".png", ".dot")
-FILE_NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from analyses.display.sentence_format import brief_duration, brief_share, counted, enumerated, quoted, window_name
 from analyses.messages import advice
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.windows import Window
 
-SEE_COMMAND = lazy_pattern(r" \(see [a-z-]+\)")
+SEE_COMMAND = re.compile(r" \(see [a-z-]+\)")
 
 
 def share(value: float) -> str:

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer, Note
-from analyses.description import ATTRIBUTED_TO, Flag
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer, Note
+from analyses.declare.description import ATTRIBUTED_TO, Flag
+from analyses.declare.scope import Scope, idle_first
+from analyses.declare.tables import Table, event_indices, event_names, table_of
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item
 from analyses.display.sentence_format import brief_duration, brief_share, quoted
-from analyses.graph_names import naming_notes, replayed
 from analyses.messages.graph_kernels import LAUNCHED_BY_GRAPH, NAME_THEM
-from analyses.scope import Scope, idle_first
-from analyses.tables import Table, event_indices, event_names, table_of
-from hta_graph.alignment.captured_launches import UNCHECKED
-from hta_graph.arrays import take_or
+from analyses.source.graph_names import naming_notes, replayed
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
+from hta_graph.attribution.captured_launches import UNCHECKED
+from hta_graph.attribution.graph_annotations import recorded_owners
 from hta_graph.attribution.graph_kernels import calls_with_owners, graph_kernels, row_names
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
 from hta_graph.attribution.replayed_names import RecordedNames
-from hta_graph.errors import Remedy, UsageError
+from hta_graph.base.arrays import take_or
+from hta_graph.base.errors import Remedy, UsageError
+from hta_graph.base.text.formatting import milliseconds
 from hta_graph.graph.numbered_names import annotation_labels
-from hta_graph.graph_annotations import recorded_owners
 from hta_graph.model import Bools, Ids
-from hta_graph.text.formatting import milliseconds
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -56,7 +56,7 @@ TIMES = ["rank", "scope", "name", "instances", "activities", "gpu_self_ns", "gpu
 COLUMNS = [*TIMES, "gpu_self_share", "gpu_total_share"]
 OWNED = [column for kind in ("call", *OWNERS_BY_KIND) for column in (kind, f"{kind}_index")]
 ACTIVITY_COLUMNS = ["rank", "scope", "event_index", "name", "gpu_ns", *OWNED, "named_by"]
-ALIKE = {"frame": lazy_pattern(r" at 0x[0-9a-fA-F]+"), "module-class": lazy_pattern(r"_\d+$")}
+ALIKE = {"frame": re.compile(r" at 0x[0-9a-fA-F]+"), "module-class": re.compile(r"_\d+$")}
 """Parts that are removed from names: the addresses of objects, the numbers of modules."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,15 +13,14 @@ from analyses.display.labels import EDGE
 from analyses.display.sentence_format import counted
 from analyses.display.text_layout import Line, clipped, duration_text, table
 from analyses.messages import engine_steps as engine_messages
-from analyses.window_report import clock_lines, engine_record, sync_record_lines
+from analyses.source.window_report import clock_lines, engine_record, sync_record_lines
+from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
-from hta_graph.text.lazy_pattern import lazy_pattern
-from hta_graph.text.sanitize import encodable_path
 
 PROFILER_OF_PYTORCH = "PyTorch's profiler"
 
-GPU_OF_LANE = lazy_pattern(r"stream (\d{1,9}):")
+GPU_OF_LANE = re.compile(r"stream (\d{1,9}):")
 RANKS_LISTED = 64
 """How many ranks are listed one by one."""
 

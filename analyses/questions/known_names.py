@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from analyses.display.text_layout import Line, table
 from analyses.messages import engine_steps as engine_messages
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace import profiler_names as known
 from hta_graph.trace.engine_steps import STEP_PATTERNS, StepPattern
 from hta_graph.trace.formats import FORMATS, KINETO_TRACE, NSIGHT_REPORT
@@ -20,7 +20,7 @@ NAME_MEANINGS: Mapping[str, str] = {"copy": "a copy", "set": "a memset", "mark":
 FORMAT_CAPTIONS: Sequence[str] = ("formats that are read", "formats that are refused, and what to do")
 FORMAT_COLUMNS: Sequence[Sequence[str]] = (("format", "first bytes", "read", "not read"), ("format", "what to do"))
 
-GROUP_NAME = lazy_pattern(r"\(\?(?:P<\w+>|:)")
+GROUP_NAME = re.compile(r"\(\?(?:P<\w+>|:)")
 
 
 def name_lines() -> list[Line]:

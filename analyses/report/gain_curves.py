@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyses.advice.gains import within_rows
@@ -12,13 +14,11 @@ from analyses.display.labels import SHORT
 from analyses.display.sentence_format import brief_duration, brief_share, time_and_share
 from analyses.messages import report as words
 from analyses.report.page_labels import page_labels
-from hta_graph.arrays import summed_by
+from hta_graph.base.arrays import summed_by
+from hta_graph.base.progress import tracked
+from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.model import BoundBy
 from hta_graph.paths.windows import Window, resolved_window
-from hta_graph.progress import tracked
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
-from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.modified_window import recorded_path_totals
 from hta_graph.what_if.opportunities import Opportunity, opportunity_frame, opportunity_rows
 from hta_graph.what_if.replay import replay_graph
@@ -56,7 +56,7 @@ TOO_BROAD = ("class:cpu_bound", "class:cpu_gap", "class:gpu_compute_bound")
 """Classes that no single change makes twice as fast."""
 
 LONGEST_NAME = 40
-OF_RANK = lazy_pattern(r"rank (\d+): ")
+OF_RANK = re.compile(r"rank (\d+): ")
 TICK_STEPS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 """Shares of a window between the ticks of an axis."""
 TICKS = 6

@@ -11,7 +11,7 @@ measured |╲____________  soon no longer the bottleneck
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from analyses.display.sentence_format import brief_duration, brief_share
@@ -28,11 +28,10 @@ from analyses.report.gain_curves import (
 )
 from analyses.report.page_labels import page_labels
 from analyses.report.page_tables import Bar, Section, SectionTable, time_bar
-from hta_graph.bounds import priced_window
-from hta_graph.colours import BOUND_COLOUR, NEUTRAL_COLOUR
-from hta_graph.errors import HtaGraphError, QueryError
+from hta_graph.base.colours import BOUND_COLOUR, NEUTRAL_COLOUR
+from hta_graph.base.errors import HtaGraphError, QueryError
 from hta_graph.paths.windows import resolved_window
-from hta_graph.quick_dataclass import dataclass
+from hta_graph.what_if.bounds import priced_window
 from hta_graph.what_if.opportunities import opportunity_frame
 from hta_graph.what_if.predict import JobOpportunities, JobPrediction, WindowReplay
 from hta_graph.what_if.reliability import reliability

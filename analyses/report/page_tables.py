@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,9 @@ from analyses.messages import report as words
 from analyses.messages.report import capitalized
 from analyses.questions.roofline import PART_LABELS
 from analyses.report.page_labels import colour_of, label_of
-from hta_graph.colours import BOUND_COLOUR
+from hta_graph.base.colours import BOUND_COLOUR
+from hta_graph.base.text.shorten import shorten_middle
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.shorten import shorten_middle
 from hta_graph.trace.table import READING_DIAGNOSTICS
 
 if TYPE_CHECKING:

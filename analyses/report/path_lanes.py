@@ -8,23 +8,23 @@ rank 1: stream 7          ░░▒▒▒▒▒▒████████
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from analyses.display.text_layout import clipped
 from analyses.messages import report as words
 from analyses.report.page_labels import page_labels
-from hta_graph.arrays import first_of_runs, last_of_runs
-from hta_graph.colours import BOUND_COLOUR
+from hta_graph.base.arrays import first_of_runs, last_of_runs
+from hta_graph.base.colours import BOUND_COLOUR
 from hta_graph.export.picture.lane_layout import PathStrips, lane_changes, lane_strip, window_strip
 from hta_graph.export.picture.svg import time_ticks
 from hta_graph.model import GPU_KINDS, Bools, BoundBy, EventKind, Ints, kind_mask
 from hta_graph.paths.critical_path import CriticalPath, has_partial_rows
 from hta_graph.paths.intervals import union
 from hta_graph.paths.level_of_detail import busiest_lanes, lane_order, ranks_on_paths, rows_between
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 CELLS = 600
 """The number of columns that the window is cut into."""
@@ -40,7 +40,7 @@ TICKS, LAST_TICK = 8, 0.94
 ROW, BAR, STRIP = 26, 14, 18
 """The heights of a row, of a bar in it, and of the whole path on top."""
 LONGEST_NAME = 60
-LANE_LABEL = lazy_pattern(r"(?:rank \d+: )?(?:thread|stream|communication) \d+")
+LANE_LABEL = re.compile(r"(?:rank \d+: )?(?:thread|stream|communication) \d+")
 WORK = (EventKind.CPU_OP, EventKind.RUNTIME, *GPU_KINDS)
 """Annotations and Python frames surround work and are none themselves."""
 

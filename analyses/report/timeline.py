@@ -10,6 +10,7 @@ import json
 import zlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -21,10 +22,10 @@ from analyses.display.text_layout import clipped, duration_text, percent
 from analyses.messages import timeline as words
 from analyses.report.page_labels import page_labels
 from analyses.report.page_tables import Bar, class_bar
-from hta_graph.arrays import distinct, first_of_runs, take_or, unique_rows
 from hta_graph.attribution.replayed_names import EVIDENCE, replayed_names
-from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR, PATH_COLOUR
-from hta_graph.errors import UsageError
+from hta_graph.base.arrays import distinct, first_of_runs, take_or, unique_rows
+from hta_graph.base.colours import BOUND_COLOUR, EVENT_COLOUR, PATH_COLOUR
+from hta_graph.base.errors import UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
@@ -40,7 +41,6 @@ from hta_graph.paths.level_of_detail import (
     tracks_on_lanes,
 )
 from hta_graph.paths.step_table import StepRow, neighbouring_steps
-from hta_graph.quick_dataclass import dataclass
 
 HEAD_BYTES = 4
 

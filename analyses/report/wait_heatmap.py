@@ -12,6 +12,7 @@ import struct
 import zlib
 from base64 import b64encode
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,12 +22,11 @@ from analyses.display.dataframe_text import MANY_RANKS, worst_and_typical
 from analyses.display.sentence_format import brief_share
 from analyses.messages import report as words
 from analyses.report.page_tables import Bar, Section, SectionTable, class_bar
-from hta_graph.colours import WAITING_COLOUR
+from hta_graph.base.colours import WAITING_COLOUR
 from hta_graph.model import BoundBy
-from hta_graph.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from analyses.answer import Answer
+    from analyses.declare.answer import Answer
 
 
 WIDTH, LEFT, RIGHT, TOP = 1000, 130, 985, 8

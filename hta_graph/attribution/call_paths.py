@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
-from hta_graph.arrays import distinct, expand_ranges, pair_key, take_or, unique_rows
 from hta_graph.attribution.graph_kernels import graph_kernels
+from hta_graph.base.arrays import distinct, expand_ranges, pair_key, take_or, unique_rows
+from hta_graph.base.stable_hash import hash_rows, hash_texts
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.model import Bools, EventKind, Ids, Ints, kind_mask
-from hta_graph.stable_hash import hash_rows, hash_texts
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 FRAMES = (EventKind.CPU_OP, EventKind.ANNOTATION)
-STANDALONE_NUMBER = lazy_pattern(r"(?<!\w)\d+(?!\w)")
+STANDALONE_NUMBER = re.compile(r"(?<!\w)\d+(?!\w)")
 TOP = 0
 
 

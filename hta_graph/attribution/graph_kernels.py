@@ -7,16 +7,16 @@ are rows of the captures, one after another, so that what looks up a row's owner
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import freeze, take_or
+from hta_graph.base.arrays import freeze, take_or
+from hta_graph.base.storage.location import Location
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.storage.location import Location
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,20 @@ replayed kernel ── launch during capture ── aten::mm ── aten::linear
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hta_graph.alignment.captured_launches import UNCHECKED
-from hta_graph.arrays import distinct, freeze, take_or
+from hta_graph.attribution.captured_launches import UNCHECKED
 from hta_graph.attribution.graph_kernels import calls_with_owners, graph_kernels, row_names
 from hta_graph.attribution.owners import owners
+from hta_graph.base.arrays import distinct, freeze, take_or
 from hta_graph.graph.conversion import none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import Codes, Ids
-from hta_graph.quick_dataclass import dataclass
 
 RECORDED, BY_CAPTURE, WITHOUT_NAMES = "recorded", "inferred by capture", "inferred by capture, unchecked"
 EVIDENCE = (RECORDED, BY_CAPTURE, WITHOUT_NAMES)

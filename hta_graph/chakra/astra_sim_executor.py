@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,6 @@ import numpy as np
 from hta_graph.chakra.et_files import EtFile, EtFolder, attributes
 from hta_graph.chakra.schema import COLLECTIVES, NODE_TYPES
 from hta_graph.model import Bools, Ints
-from hta_graph.quick_dataclass import dataclass
 
 CPU, COMPUTE, COMMUNICATION, NO_SLOT = range(4)
 """The slots: each runs one node at a time, whatever the thread or stream; a receive takes none."""

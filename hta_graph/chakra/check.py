@@ -10,12 +10,15 @@ and by reading it (master 518bd51 of 2026-03-25, branch chakra_main_paper 77e78a
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hta_graph.base.storage.location import is_remote
 from hta_graph.chakra.astra_sim_executor import (
     COLLECTIVE,
     COMMUNICATION_TYPES,
@@ -33,15 +36,12 @@ from hta_graph.chakra.astra_sim_executor import (
 from hta_graph.chakra.et_files import GROUPS_FILE, EtFolder
 from hta_graph.chakra.schema import COLLECTIVES, NODE_TYPES
 from hta_graph.chakra.topological_order import cycle_text, find_cycle
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.storage.location import is_remote
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 WHOLE_NUMBERS = {f"{kind}_val" for kind in (
     "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64"
 )}  # fmt: skip
 
-GROUP_KEY = lazy_pattern(r"[0-9]{1,10}")
+GROUP_KEY = re.compile(r"[0-9]{1,10}")
 
 MAX_COMM_BYTES = 2**53
 """Bytes; ASTRA-sim was seen to end collectives of 2^59 (within 2^53 ns at 1 byte a ns), and none of 2^60."""

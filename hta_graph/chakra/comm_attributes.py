@@ -7,7 +7,7 @@ transfer.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from hta_graph.chakra.matched_communications import CommonSchedule, RecordedRank
 from hta_graph.chakra.nodes import Nodes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
-from hta_graph.quick_dataclass import dataclass
 
 
 def split_recorded_communications(

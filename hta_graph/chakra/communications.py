@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,6 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.multi_rank.matching.communications import Label, RankCommunications, listed_ranks
 from hta_graph.multi_rank.matching.read_communications import PEER_PATTERN
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.event_args import EventArgs, read_event_args
 from hta_graph.trace.profiler_names import element_bytes
 from hta_graph.trace.table import Trace
@@ -107,7 +106,7 @@ def tensor_sizes(arguments: Arguments) -> list[int]:
 
 
 KIND_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (lazy_pattern(pattern, re.IGNORECASE), kind)
+    (re.compile(pattern, re.IGNORECASE), kind)
     for pattern, kind in (
         (r"reduce_?scatter", "REDUCE_SCATTER"),
         (r"all_?reduce|cross_device_reduce", "ALL_REDUCE"),

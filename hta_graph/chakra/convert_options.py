@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hta_graph.errors import UsageError
-from hta_graph.quick_dataclass import dataclass
+from dataclasses import dataclass
+
+from hta_graph.base.errors import UsageError
 
 CHOICES = {
     "profile": ("full", "gpu"),

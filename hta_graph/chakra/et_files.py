@@ -7,19 +7,18 @@ A file is a varint length before each message, metadata first, then nodes to the
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from hta_graph.base.errors import OutputError, Remedy, TraceError
+from hta_graph.base.storage.atomic_write import new_folder
+from hta_graph.base.storage.location import Location, resolve_location
+from hta_graph.base.storage.output_paths import check_new_folder
 from hta_graph.chakra.schema import DecodeError, GlobalMetadata, Node
-from hta_graph.errors import OutputError, Remedy, TraceError
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.storage.atomic_write import new_folder
-from hta_graph.storage.location import Location, resolve_location
-from hta_graph.storage.output_paths import check_new_folder
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.decompress import is_gzip
 from hta_graph.trace.memory_limit import TextLimit
 
@@ -163,7 +162,7 @@ GROUPS_FILE = "comm_groups.json"
 NAMES_FILE = "group_names.json"
 """What groups and ranks stand for, for people."""
 
-ET_NAME = lazy_pattern(r"(?P<prefix>.+)\.(?P<rank>0|[1-9][0-9]{0,8})\.et")
+ET_NAME = re.compile(r"(?P<prefix>.+)\.(?P<rank>0|[1-9][0-9]{0,8})\.et")
 
 
 @dataclass(frozen=True)

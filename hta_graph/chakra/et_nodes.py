@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from hta_graph.chakra.replay_times import ReplayTimes
 from hta_graph.chakra.schema import COLLECTIVES, NODE_TYPES, GlobalMetadata, Node
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
-from hta_graph.quick_dataclass import dataclass
 
 CommAttributesByNode = Mapping[int, "CommAttributes"]
 """What each communication does, by its place among the nodes."""

@@ -12,15 +12,16 @@ Only equal names match. Measured on public pairs: Megatron TP2 (2024) agrees by 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from hta_graph.alignment.sequence_alignment import align
-from hta_graph.arrays import freeze
+from hta_graph.attribution.sequence_alignment import align
+from hta_graph.base.arrays import freeze
+from hta_graph.base.errors import Remedy, TraceError
 from hta_graph.chakra.host_trace import HostTrace
-from hta_graph.errors import Remedy, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.columnize import integers
 from hta_graph.trace.event_args import EventArgs, read_event_args
 from hta_graph.trace.json_reader import number_or_text

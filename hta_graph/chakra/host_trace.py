@@ -14,18 +14,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from hta_graph.arrays import freeze
-from hta_graph.errors import NotATraceError, TraceError
+from hta_graph.base.arrays import freeze
+from hta_graph.base.errors import NotATraceError, TraceError
+from hta_graph.base.storage.location import Location, resolve_location
 from hta_graph.model import Bools, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.storage.location import Location, resolve_location
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.columnize import integers
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.json_reader import is_array, number_or_text
@@ -369,10 +368,8 @@ PEAK_PER_BYTE = 12
 
 # Texts are matched too, so that an "inf" inside one stays as it is.
 # One that never ends goes on to the end: it is not looked for again from each quote within.
-_NONSTANDARD = lazy_pattern(
-    r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL
-)
-_CONTROL = lazy_pattern("[\x00-\x1f]")
+_NONSTANDARD = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
+_CONTROL = re.compile("[\x00-\x1f]")
 
 
 def _repaired_text(match: re.Match[str]) -> str:

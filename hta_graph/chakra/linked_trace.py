@@ -22,20 +22,20 @@ collectives); at the top ``rank``, ``baseTimeNanoseconds`` (``ts`` counts from t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, last_of_runs
+from hta_graph.base.arrays import Columns, freeze, last_of_runs
+from hta_graph.base.errors import TraceError
 from hta_graph.chakra.host_matching import RECORD_FUNCTION_ID, HostMatching, check_rank, match_host_trace
 from hta_graph.chakra.host_trace import NODE_ATTRIBUTES, HostAttribute, HostNode, HostTrace
-from hta_graph.errors import TraceError
 from hta_graph.export.sync_dependencies import GPU_TO_CPU, next_operators
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BETWEEN_ACTIVITIES, Bools, EdgeKind, EventKind, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.event_args import EventArgs, read_event_args
 from hta_graph.trace.rank_files import rank_in_name
 from hta_graph.trace.timestamps import EXACT_FLOAT_LIMIT_US

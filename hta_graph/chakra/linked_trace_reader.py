@@ -13,27 +13,25 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from hta_graph.base.errors import Remedy, TraceError
+from hta_graph.base.storage.location import Location, resolve_location
 from hta_graph.chakra.host_trace import HostValues
-from hta_graph.errors import Remedy, TraceError
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, EdgeKind, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.storage.location import Location, resolve_location
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.decompress import FileBytes, read_bytes, text_head
 from hta_graph.trace.event_args import EventArgs
 from hta_graph.trace.rank_files import rank_in_name
 from hta_graph.trace.read import trace_of_bytes
 from hta_graph.trace.table import Trace
 
-LINKED = lazy_pattern(rb'\s*\{\s*"schema"\s*:\s*"[^"]*chakra')
+LINKED = re.compile(rb'\s*\{\s*"schema"\s*:\s*"[^"]*chakra')
 NANOSECOND = Decimal("0.001")
 REMEDY = Remedy("link_traces() and linked_json() make one", "hta-graph chakra link writes one")
 
@@ -94,7 +92,7 @@ class LinkedTraceInput:
         return EventArgs(columns, self._distributed)
 
     def waits(self, _: object) -> EdgeTable:
-        """Link what waits to what it waits for; a rule for :func:`hta_graph.build.build_graph`."""
+        """Link what waits to what it waits for; a rule for :func:`hta_graph.build.from_trace.build_graph`."""
         events = self.trace.events
         row = np.full(len(self._rows), -1, np.int32)
         row[events.index] = np.arange(len(events), dtype=np.int32)

@@ -8,36 +8,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from hta_graph.base.errors import TraceError
+from hta_graph.base.storage.location import Location, resolve_location
 from hta_graph.chakra.astra_sim_executor import COMMUNICATION_TYPES, COMPUTATION, COPY_NAME_PREFIXES, DELAY, EtProgram
-from hta_graph.errors import TraceError
 from hta_graph.model import Bools, Ints
 from hta_graph.paths.intervals import Intervals, union
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.storage.location import Location, resolve_location
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.memory_limit import TextLimit
 
 NodeIds = np.ndarray[Any, np.dtype[np.uint64]]
 
-LOG_NAME = lazy_pattern(r"(?P<stem>.+?)(?:\.(?P<number>[1-9][0-9]{0,3}))?\.log")
+LOG_NAME = re.compile(r"(?P<stem>.+?)(?:\.(?P<number>[1-9][0-9]{0,3}))?\.log")
 DEFAULT_STEM = "log"
 PEAK_PER_BYTE = 6
 """What a log and its entries take in memory for each byte."""
 
-_ENTRY = lazy_pattern(
+_ENTRY = re.compile(
     # A name may hold anything, also commas, line breaks and whole lines of a log: it ends where a type ends the line.
     rb"(issue|callback),sys->id=(\d{1,9}), tick=(\d{1,19}), node->id=(\d{1,20}), node->name=(.*?), "
     rb"node->type=(\d{1,3})\r?\n|sys\[(\d{1,9})\] finished, (\d{1,19}) cycles",
     re.DOTALL,
 )
-_FINISHED = lazy_pattern(rb"sys\[(\d{1,9})\] finished, (\d{1,19}) cycles")
-_LAST = lazy_pattern(rb", node->type=\d{1,3}\r?\n")
+_FINISHED = re.compile(rb"sys\[(\d{1,9})\] finished, (\d{1,19}) cycles")
+_LAST = re.compile(rb", node->type=\d{1,3}\r?\n")
 
 
 @dataclass(frozen=True)

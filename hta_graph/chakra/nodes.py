@@ -7,21 +7,20 @@ simulators of the GPU.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, freeze, last_of_runs, take_or
+from hta_graph.base.arrays import first_of_runs, freeze, last_of_runs, take_or
+from hta_graph.base.errors import HtaGraphError
 from hta_graph.chakra.astra_sim_executor import COMMUNICATION, COMPUTE, CPU
 from hta_graph.chakra.topological_order import cycle_text, dependencies_first, find_cycle
-from hta_graph.errors import HtaGraphError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BETWEEN_ACTIVITIES, Bools, Codes, EdgeKind, EventKind, Ids, Ints, edge_kinds
 from hta_graph.multi_rank.matching.match_ranks import CollectiveError
 from hta_graph.paths.window_ends import working_threads
-from hta_graph.quick_dataclass import dataclass
 
 NO_WAIT = np.iinfo(np.int64).min
 """Stands for the time of what a point waits for, where it waits for nothing."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from hta_graph.chakra.astra_sim_executor import COMMUNICATION, COMPUTE, CPU, NO_
 from hta_graph.chakra.nodes import Nodes, issue_order
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.paths.intervals import union
-from hta_graph.quick_dataclass import dataclass
 
 
 def overlap_ns(nodes: Nodes, slot: int) -> int:

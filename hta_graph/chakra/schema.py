@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hta_graph.errors import HtaGraphError
-from hta_graph.text.lazy_pattern import lazy_pattern
+from hta_graph.base.errors import HtaGraphError
 
 try:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -19,12 +19,12 @@ except ImportError:
 PROTO = Path(__file__).with_name("et_def.proto")
 FILE_NAME = "hta_graph/et_def.proto"
 
-_COMMENT = lazy_pattern(r"//.*")
-_BLOCK = lazy_pattern(r"(message|enum)\s+(\w+)\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
-_ONEOF = lazy_pattern(r"oneof\s+(\w+)\s*\{([^{}]*)\}")
-_FIELD = lazy_pattern(r"(repeated\s+)?(\w+)\s+(\w+)\s*=\s*(\d+)\s*;")
-_MEMBER = lazy_pattern(r"(\w+)\s*=\s*(\d+)\s*;")
-_PACKAGE = lazy_pattern(r"package\s+(\w+)\s*;")
+_COMMENT = re.compile(r"//.*")
+_BLOCK = re.compile(r"(message|enum)\s+(\w+)\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+_ONEOF = re.compile(r"oneof\s+(\w+)\s*\{([^{}]*)\}")
+_FIELD = re.compile(r"(repeated\s+)?(\w+)\s+(\w+)\s*=\s*(\d+)\s*;")
+_MEMBER = re.compile(r"(\w+)\s*=\s*(\d+)\s*;")
+_PACKAGE = re.compile(r"package\s+(\w+)\s*;")
 
 _Field = descriptor_pb2.FieldDescriptorProto
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, freeze, is_among, take_or
+from hta_graph.base.arrays import Columns, distinct, find_sorted, first_of_runs, freeze, is_among, take_or
+from hta_graph.base.errors import UsageError
 from hta_graph.dependencies.clock_bounds import BoundFinder
 from hta_graph.dependencies.clock_estimate import estimate_clocks
 from hta_graph.dependencies.stream_queues import StreamQueues, enqueue_streams
-from hta_graph.errors import UsageError
 from hta_graph.graph.edges import EdgeTable, WaitCalls, custom_rule
 from hta_graph.graph.launches import CallsByCorrelation
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import CUSTOM_KINDS, WALKABLE, Bools, EventKind, Ids, Ints, kind_mask
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.gpu_clock import GpuClock
 from hta_graph.trace.profiler_names import COPY_BLOCKING_SYNCHRONOUS_CALL, COPY_TO_PAGEABLE, SYNCHRONOUS_COPY_CALL
 from hta_graph.trace.table import Trace

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from hta_graph.arrays import distinct, find_sorted, first_of_runs, is_among, last_of_runs, pair_key
+from hta_graph.base.arrays import distinct, find_sorted, first_of_runs, is_among, last_of_runs, pair_key
 from hta_graph.dependencies.context import RuleContext, slow_calls
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import Nesting
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.profiler_names import AUTOGRAD_OPERATOR, GLOO_COLLECTIVE, LOCK_TAKING_CALL, MESSAGE_ROWS
 
 

@@ -7,9 +7,11 @@ stream 20      [nccl ~~~]  [nccl ~~~~~~~]<lag>             it waited for the las
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, find_sorted, last_of_runs, pair_key, take_or
+from hta_graph.base.arrays import Columns, distinct, find_sorted, last_of_runs, pair_key, take_or
 from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.wait_resolution import NO_WORK, item_ends, unresolved_wait_calls
 from hta_graph.graph.edges import EdgeTable, WaitCalls
@@ -17,7 +19,6 @@ from hta_graph.graph.launches import launched_before_recording
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.significance import LEAST_LAG_NS, RELEASED_WITHIN_NS, is_improbable
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
 
 ONCE, AS_USUAL = 100, 20

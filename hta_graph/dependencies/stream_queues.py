@@ -7,15 +7,15 @@ last work of its stream and the waits that are pending there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, expand_ranges, first_of_runs, freeze, last_of_runs
+from hta_graph.base.arrays import Columns, distinct, expand_ranges, first_of_runs, freeze, last_of_runs
 from hta_graph.graph.points import start_point
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
 from hta_graph.trace.table import Trace
 

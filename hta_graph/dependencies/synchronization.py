@@ -6,10 +6,11 @@ A synchronizing call leads from what its streams held at a moment to its return.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, is_among, medians_by, unique_rows
+from hta_graph.base.arrays import Columns, distinct, find_sorted, first_of_runs, is_among, medians_by, unique_rows
 from hta_graph.dependencies.clock_bounds import call_before
 from hta_graph.dependencies.context import (
     QUICK,
@@ -26,7 +27,6 @@ from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, Codes, EdgeKind, EventKind, Floats, Ids, Ints, Rule
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.profiler_names import (
     BLOCKING_CALL,
     COPY_CALL,

@@ -19,17 +19,16 @@ stream 7 of GPU 1                     wait e ("stream 7") [kernel]
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, is_among, last_of_runs, take_or
+from hta_graph.base.arrays import Columns, distinct, find_sorted, first_of_runs, is_among, last_of_runs, take_or
 from hta_graph.dependencies.context import RuleContext, SyncKind, SyncRows
 from hta_graph.dependencies.stream_queues import ResolvedWaits, StreamWaits
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.significance import LEAST_LAG_NS
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, Rule
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.profiler_names import EVENT_RECORD_CALL, STREAM_WAIT_CALL
 
 CELLS = 1 << 22

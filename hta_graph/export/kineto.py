@@ -7,6 +7,7 @@ other rows the names of processes and threads stay; arrows are drawn anew, from 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from math import isnan
@@ -15,16 +16,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hta_graph.arrays import find_sorted, first_of_runs, take_or
-from hta_graph.errors import TraceError, UsageError
+from hta_graph.base.arrays import find_sorted, first_of_runs, take_or
+from hta_graph.base.errors import TraceError, UsageError
+from hta_graph.base.storage.atomic_write import write_file
+from hta_graph.base.storage.compress import compressed_for
+from hta_graph.base.storage.location import Location
+from hta_graph.base.storage.output_paths import check_output
+from hta_graph.base.text.formatting import microseconds
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids
-from hta_graph.storage.atomic_write import write_file
-from hta_graph.storage.compress import compressed_for
-from hta_graph.storage.location import Location
-from hta_graph.storage.output_paths import check_output
-from hta_graph.text.formatting import microseconds
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.json_reader import Header, RowReader, RowShape
 from hta_graph.trace.memory_limit import paused_gc
@@ -52,7 +52,7 @@ CATEGORY_OF_KIND: Mapping[int, str] = {
 ID_ARGUMENTS = (("correlation", 1), ("External id", 1), ("Sequence number", 0), ("Fwd thread id", 1))
 """The arguments that hold an event's ids, and the least value that is one."""
 
-WITH_RANK = lazy_pattern(r"(.+) \(rank (\d{1,9})\)")
+WITH_RANK = re.compile(r"(.+) \(rank (\d{1,9})\)")
 ROWS_AT_ONCE = 10_000
 
 Record = dict[str, Any]

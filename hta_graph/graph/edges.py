@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, find_sorted, first_of_runs, freeze, pair_key, take_or
-from hta_graph.errors import UsageError
+from hta_graph.base.arrays import Columns, find_sorted, first_of_runs, freeze, pair_key, take_or
+from hta_graph.base.errors import UsageError
 from hta_graph.graph.points import end_point, event_of, is_end, start_point
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
-from hta_graph.quick_dataclass import dataclass
 
 FIRST_CUSTOM_RULE = 127
 """Codes of custom rules count down from the largest byte, those of :class:`Rule` up from 0."""

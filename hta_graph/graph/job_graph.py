@@ -10,21 +10,20 @@ rank 1   ...──────────────[all-reduce|====]──...
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, take_or
-from hta_graph.errors import QueryError, Remedy
+from hta_graph.base.arrays import Columns, freeze, take_or
+from hta_graph.base.errors import QueryError, Remedy
 from hta_graph.graph.conversion import none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankGraph, RankSource
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, Codes, EdgeKind, EventKind, Floats, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.table import Step, Trace
 
 if TYPE_CHECKING:

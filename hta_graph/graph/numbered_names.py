@@ -5,22 +5,21 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import distinct, freeze
+from hta_graph.base.arrays import distinct, freeze
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.graph.memo import memoized
 from hta_graph.model import EventKind, Ids
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 
-NUMBER = lazy_pattern(r"\d+")
+NUMBER = re.compile(r"\d+")
 MANY_NAMES, VERY_MANY_NAMES = 20, 100
 """How many names are folded if they have several numbers or count what runs; and in any case: one number may be that
 of a layer."""
-COUNTED = lazy_pattern(
+COUNTED = re.compile(
     r"(?:step|iter(?:ation)?|batch|request|req|epoch|token|sample)s?(?:_?(?:id|idx|index|num|number))?[\W_]{0,3}#",
     re.IGNORECASE,
 )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze
-from hta_graph.blake2 import blake2b
+from hta_graph.base.arrays import Columns, freeze
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import event_of, is_end, start_point
 from hta_graph.model import Bools, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 
 WindowRecord = dict[str, Any]
 """A resolved window as JSON has it, or the error that answers instead."""

@@ -6,14 +6,14 @@ Nesting says who is innermost when, and who is around whom.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, last_at_most, last_of_runs, pair_key, stable_order, take_or
+from hta_graph.base.arrays import Columns, freeze, last_at_most, last_of_runs, pair_key, stable_order, take_or
 from hta_graph.graph.points import event_of, is_end, ordered_points, point_times
 from hta_graph.model import CPU_KINDS, Bools, EventKind, Ids, Ints, kind_mask
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.table import EventTable, Trace
 
 USUAL_DEPTH = 64

@@ -6,16 +6,16 @@ Whatever is wrong with it, a question is answered from the trace; a line reports
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
 from hta_graph.graph_cache.entry_file import DamagedEntryError, Entry, entry_pieces, read_entry, read_head
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 ENVIRONMENT_VARIABLE = "HTA_GRAPH_CACHE"
 OFF = "off"
@@ -26,8 +26,8 @@ BYTES_BETWEEN_TRIMS = 64 << 20
 """So much is written before the folder is measured again."""
 HEAD_BYTES = 1 << 16
 """The beginning of an entry in which its head is looked for before more of it is read."""
-ENTRY_NAME = lazy_pattern(r"[0-9a-f]{40}\.hta-graph")
-UNFINISHED_NAME = lazy_pattern(r"\.[0-9a-f]{40}\.hta-graph\.[0-9a-f]{16}\.part")
+ENTRY_NAME = re.compile(r"[0-9a-f]{40}\.hta-graph")
+UNFINISHED_NAME = re.compile(r"\.[0-9a-f]{40}\.hta-graph\.[0-9a-f]{16}\.part")
 ABANDONED_S = 3_600
 """An unfinished entry that is older (s) is left by a killed process."""
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -116,8 +116,8 @@ class CacheFolder:
 
     def write(self, name: str, entry: Entry) -> None:
         """Write an entry, whole or not at all; where that is impossible a line reports it."""
-        from hta_graph.errors import HtaGraphError
-        from hta_graph.storage.atomic_write import write_file  # late: a cached question writes nothing
+        from hta_graph.base.errors import HtaGraphError
+        from hta_graph.base.storage.atomic_write import write_file  # late: a cached question writes nothing
 
         place = self._place(name)
         if self._takes_nothing:

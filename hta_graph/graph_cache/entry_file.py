@@ -6,13 +6,12 @@ The head names the entry: an entry in another's place is damaged, as is one of a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from mmap import mmap
 from typing import TYPE_CHECKING, Any, TypeAlias
 from zlib import crc32
-
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +24,7 @@ ALIGNMENT = 64
 NUMBER_BYTES = 4
 HEAD_AT = len(MAGIC) + 2 * NUMBER_BYTES
 TEXT = "text"
-COLUMN_TYPE = lazy_pattern(r"[<>|](?:b1|[iu][1248]|f[48])")
+COLUMN_TYPE = re.compile(r"[<>|](?:b1|[iu][1248]|f[48])")
 
 
 class DamagedEntryError(ValueError):
@@ -47,7 +46,7 @@ def entry_pieces(name: str, entry: Entry) -> Iterator[bytes | memoryview]:
     if entry.columns:
         import numpy as np  # late: a text needs none
 
-        from hta_graph.arrays import memory_of
+        from hta_graph.base.arrays import memory_of
 
         parts += [(column.dtype.str, memory_of(np.ascontiguousarray(column))) for column in entry.columns]
     described = [[kind, len(part), crc32(part)] for kind, part in parts]

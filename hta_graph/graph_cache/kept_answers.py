@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph_cache.entry_file import Entry
 from hta_graph.graph_cache.trace_cache import GraphCache
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.table import EventTable
 
 IsSound = Callable[[Any], bool]

@@ -7,10 +7,9 @@ import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
-
-from hta_graph.blake2 import blake2b
-from hta_graph.quick_dataclass import dataclass
 
 DIGEST_BYTES = 20
 PIECE = 1 << 20

@@ -19,10 +19,11 @@ outlived it:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, last_at_most, summed_by, take_or
+from hta_graph.base.arrays import Columns, distinct, last_at_most, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
@@ -30,7 +31,6 @@ from hta_graph.multi_rank.job_trace import RendezvousPoints
 from hta_graph.multi_rank.matching.collectives import Collectives
 from hta_graph.multi_rank.matching.communications import ALL_RANKS, MESSAGE_KINDS, RankCommunications
 from hta_graph.multi_rank.matching.match_ranks import ORDER
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, lgamma, log, log1p
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from hta_graph.arrays import summed_by, take_or
+from hta_graph.base.arrays import summed_by, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.rank_summary import RankSummary
@@ -24,7 +24,6 @@ from hta_graph.multi_rank.rank_activity import NO_ROW_NAME, STEP_ROW_NAME, RankA
 from hta_graph.multi_rank.rank_delays import RankDelays, RankSpans, own_work, rank_delays
 from hta_graph.multi_rank.wait_causes import AttributedWaits, WaitCauses
 from hta_graph.paths.windows import Window, rank_step_ends, step_lengths, whole
-from hta_graph.quick_dataclass import dataclass
 
 LEAST_SHARE, FIRM_SHARE = 0.05, 0.1
 """A rank that delays a step by less than the first share of it is not named; by less than the second, with a doubt.

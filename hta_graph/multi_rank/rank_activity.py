@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, expand_ranges, freeze, rows_by_value, summed_by, take_or, unique_rows
 from hta_graph.attribution.call_paths import FRAMES, STANDALONE_NUMBER, CallPaths
+from hta_graph.base.arrays import Columns, expand_ranges, freeze, rows_by_value, summed_by, take_or, unique_rows
 from hta_graph.graph.dependency_graph import RankGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.graph.job_graph import JobGraph
@@ -19,10 +20,8 @@ from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.rank_local_walks import LocalWalks, rank_local_walks
 from hta_graph.paths.segments import owners_and_classes
 from hta_graph.paths.time_accounting import TimeAccounting
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 
-ADDRESS = lazy_pattern(r"\b0x[0-9a-fA-F]+")
+ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
 NO_ROW_NAME = "(no row)"
 """What a thread's time that no row lies over is called."""

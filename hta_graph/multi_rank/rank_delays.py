@@ -7,16 +7,17 @@ rank 1   ──── op ─────[1|]─[2|]
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, freeze, rows_by_value, take_or
+from hta_graph.base.arrays import first_of_runs, freeze, rows_by_value, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 from hta_graph.multi_rank.rank_activity import gpu_work_of_ranks, walk_ends
 from hta_graph.multi_rank.wait_causes import WaitCauses
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.rank_local_walks import LocalWalks
-from hta_graph.quick_dataclass import dataclass
 
 MOST_CELLS = 1 << 24
 """How many shares of waits, by wait and rank, are held at once; of more ranks only those that cause most are known."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hta_graph.build import build_without_log
+from hta_graph.build.from_trace import build_without_log
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.decompress import cached_text
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank

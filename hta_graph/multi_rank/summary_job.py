@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hta_graph.attribution.graph_kernels import CaptureSource
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.rank_summary import RankSummary, fingerprint
@@ -23,7 +23,6 @@ from hta_graph.multi_rank.what_if.job_replay import JobReplay, ReadReplays
 from hta_graph.multi_rank.what_if.rank_replay import ReplayRequest
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.windows import Window, WindowQuery
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.rank_files import RankFile
 
 MANY_RANKS = 32

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, first_of_runs, pair_key, summed_by, take_or
+from hta_graph.base.arrays import Columns, first_of_runs, pair_key, summed_by, take_or
 from hta_graph.graph.conversion import labels, none_where
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ints
 from hta_graph.multi_rank.rank_activity import ActivityProfile, WalkProfiles, walks_and_profiles
 from hta_graph.multi_rank.sync_points import SyncInterval, SyncPointSearch, Waits, all_waits
 from hta_graph.paths.rank_local_walks import LocalWalks
-from hta_graph.quick_dataclass import dataclass
 
 ROWS_AT_ONCE = 1 << 15
 """This many parts of what ranks did are added up at once: those of all waits of a large job would not fit memory."""

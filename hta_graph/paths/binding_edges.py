@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, expand_ranges, first_of_runs, freeze, last_of_runs, take_or
+from hta_graph.base.arrays import Columns, expand_ranges, first_of_runs, freeze, last_of_runs, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, Codes, EdgeRole, Ids, Ints, edge_kinds
-from hta_graph.quick_dataclass import dataclass
 
 RELEASES = edge_kinds(lambda meaning: meaning.role == EdgeRole.RELEASE)
 

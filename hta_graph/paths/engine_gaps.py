@@ -15,20 +15,18 @@ Sources of the names: the code of vLLM, SGLang, TensorRT-LLM, LightLLM and ATOM.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
 
-from hta_graph.arrays import Columns, pair_key, rows_by_value, split_intervals, take_or
+from hta_graph.base.arrays import Columns, pair_key, rows_by_value, split_intervals, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.paths.engine_step_table import LAUNCH_NS, engine_step_table, working_rows
 from hta_graph.paths.intervals import Intervals, union
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 
 class StepGapCause(IntEnum):
@@ -57,31 +55,31 @@ class StepGapCause(IntEnum):
 
 
 ENGINE_PARTS: tuple[tuple[StepGapCause, re.Pattern[str]], ...] = (
-    (StepGapCause.TOKENIZER, lazy_pattern(r"(?i)tokeniz")),
+    (StepGapCause.TOKENIZER, re.compile(r"(?i)tokeniz")),
     (
         StepGapCause.SAMPLING,
-        lazy_pattern(
+        re.compile(
             r"(?i)^(?:gpu_model_runner: )?(?:sample|bookkeep)$|\bsampl\w*\.py\(\d+\): "
             r"|\.py\(\d+\): _?(?:sample\w*|bookkeeping\w*|compute_logprobs|apply_penalties|apply_logits\w*)$"
         ),
     ),
     (
         StepGapCause.REQUESTS,
-        lazy_pattern(
+        re.compile(
             r"^scheduler\.(?:recv_requests|process_input_requests)$"
             r"|\.py\(\d+\): _?(?:recv_requests|process_input_\w+|add_request|fetch_new_requests)$"
         ),
     ),
     (
         StepGapCause.OUTPUT,
-        lazy_pattern(
+        re.compile(
             r"^(?:scheduler\.process_batch_result|gpu_model_runner: ModelRunnerOutput|llm_engine step: get_output)$"
             r"|\.py\(\d+\): _?(?:update_from_output|process_batch_result\w*|process_outputs|stream_output\w*)$"
         ),
     ),
     (
         StepGapCause.SCHEDULER,
-        lazy_pattern(
+        re.compile(
             r"^scheduler\.get_next_batch_to_run$|^schedule: "
             r"|\.py\(\d+\): _?(?:schedule|schedule_\w+|prepare_and_schedule\w*|get_next_batch\w*|get_new_batch\w*"
             r"|generate_new_batch|update_running_batch|allocate_slots)$"
@@ -89,7 +87,7 @@ ENGINE_PARTS: tuple[tuple[StepGapCause, re.Pattern[str]], ...] = (
     ),
     (
         StepGapCause.PREPARATION,
-        lazy_pattern(
+        re.compile(
             r"(?i)^(?:gpu_model_runner: )?preprocess$"
             r"|\.py\(\d+\): _?(?:prepare_inputs?\w*|update_states|init_forward_metadata\w*)$"
         ),
@@ -97,12 +95,12 @@ ENGINE_PARTS: tuple[tuple[StepGapCause, re.Pattern[str]], ...] = (
 )
 """Names of annotations and Python frames that show a part of an engine, in the order in which they are tried."""
 
-POLL = lazy_pattern(
+POLL = re.compile(
     r"^scheduler\.recv_requests$|\.py\(\d+\): _?(?:recv_requests|process_input_queue|fetch_new_requests)$"
 )
 """What an engine does once in each turn of its loop, also where no request is to be computed."""
 
-WAITS = lazy_pattern(
+WAITS = re.compile(
     r".*\b(?:queue|threading|selectors|connection|socket|asyncio)\.py\(\d+\): "
     r"_?(?:get|wait\w*|select|acquire|recv\w*|poll|join)"
     r"|<built-in (?:method|function) (?:acquire|select|poll|epoll_wait|sleep|recv)\b.*"

@@ -14,7 +14,7 @@ GPU          |====== 1 ======|  |== 2 ==|
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.window_ends import earlier_work_ends, launched_in, step_work_ends
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.engine_steps import EngineStep
 from hta_graph.trace.table import Step
 

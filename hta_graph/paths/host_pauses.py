@@ -13,14 +13,15 @@ work of the host that they leave as it is.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, rows_by_value
+from hta_graph.base.arrays import Columns, distinct, rows_by_value
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import EdgeKind, Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
-from hta_graph.quick_dataclass import dataclass
 
 PAUSE_NS = 1_000_000
 """Between launches PyTorch and Python take 5 to 250 µs; a host that launches nothing for longer does other things."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, expand_ranges, last_at_most, take_or
+from hta_graph.base.arrays import Columns, expand_ranges, last_at_most, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import EDGE_MEANING, ROLE, Codes, EdgeEnd, EdgeKind, EdgeRole, EventKind, GapCause, Ids, Ints
 from hta_graph.paths.binding_edges import WalkSpans, binding_edges, run_starts
 from hta_graph.paths.time_accounting import AccountedTime, TimeAccounting, TimePart
-from hta_graph.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import distinct
+from hta_graph.base.arrays import distinct
 from hta_graph.model import Bools, Ints
-from hta_graph.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

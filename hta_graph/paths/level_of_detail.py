@@ -6,16 +6,15 @@ A drawing stays small: bars shorter than a resolution are merged into one per in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, first_of_runs, run_numbers, summed_by
+from hta_graph.base.arrays import Columns, first_of_runs, run_numbers, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import GPU_KINDS, Bools, BoundBy, EventKind, Ids, Ints, kind_mask
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.quick_dataclass import dataclass
 
 FINEST_NS = 16
 

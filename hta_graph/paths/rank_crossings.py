@@ -8,18 +8,18 @@ rank 2   ──────────── op ──────────�
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hta_graph.arrays import Columns, find_sorted, take_or
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import Columns, find_sorted, take_or
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.job_graph import JobGraph, Members
 from hta_graph.graph.points import event_of
 from hta_graph.model import Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.windows import step
-from hta_graph.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from hta_graph.paths.critical_path import CriticalPath

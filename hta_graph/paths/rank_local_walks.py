@@ -12,15 +12,15 @@ communication            └[k-1]  └[k]
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, expand_ranges, take_or
+from hta_graph.base.arrays import Columns, expand_ranges, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import Bools, Ids, Ints, Rule
 from hta_graph.paths.binding_edges import WalkSpans, binding_edges, lane_runs
-from hta_graph.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from hta_graph.arrays import Columns, first_of_runs, last_of_runs, pair_key, summed_by, take_or
+from hta_graph.base.arrays import Columns, first_of_runs, last_of_runs, pair_key, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of
@@ -32,7 +32,6 @@ from hta_graph.paths.binding_edges import Chain, WalkSpans
 from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS, AccountedTime, TimeAccounting, TimePart
 from hta_graph.paths.unexplained_reasons import UnexplainedTimes, open_calls, unexplained_reasons
 from hta_graph.paths.windows import Window
-from hta_graph.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False)

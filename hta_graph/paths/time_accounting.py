@@ -15,13 +15,13 @@ sends its nodes in turn, and the GPU may run out of them (HIP: 1.6 ms for 544 no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import (
+from hta_graph.base.arrays import (
     Columns,
     distinct,
     first_of_runs,
@@ -39,7 +39,6 @@ from hta_graph.graph.timeline import Innermost, innermost_of
 from hta_graph.model import EDGE_MEANING, ROLE, Bools, Codes, EdgeKind, EdgeRole, EventKind, Ids, Ints
 from hta_graph.paths.binding_edges import WalkSpans, binding_edges
 from hta_graph.paths.intervals import Intervals, union
-from hta_graph.quick_dataclass import dataclass
 
 ALWAYS_EXPLAINED_NS = 50_000
 """A shorter lag is always believed: real launch and return lags reach tens of microseconds."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hta_graph.arrays import freeze, take_or
+from hta_graph.base.arrays import freeze, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EventEdges
 from hta_graph.graph.handoffs import EARLIEST, autograd_bursts
@@ -16,7 +16,6 @@ from hta_graph.graph.points import end_point, event_of
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import CPU_KINDS, Bools, EdgeKind, EventKind, Ids, Ints, kind_mask
 from hta_graph.paths.intervals import union
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.table import Step
 
 

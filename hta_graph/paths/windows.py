@@ -14,13 +14,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from hta_graph.errors import QueryError, Remedy, UsageError
+from hta_graph.base.errors import QueryError, Remedy, UsageError
+from hta_graph.base.safe_regex import names_matching
+from hta_graph.base.text.formatting import milliseconds
+from hta_graph.base.text.shorten import closest_names, shorten_middle, suggest_number
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph, require_graph
 from hta_graph.graph.job_graph import JobGraph, Members
 from hta_graph.graph.memo import memoized
@@ -42,10 +45,6 @@ from hta_graph.paths.window_ends import (
     step_work_ends,
     steps_by_number,
 )
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.safe_regex import names_matching
-from hta_graph.text.formatting import milliseconds
-from hta_graph.text.shorten import closest_names, shorten_middle, suggest_number
 from hta_graph.trace.table import Step
 
 WHOLE_TRACE = "whole trace"

@@ -6,13 +6,12 @@ how traffic of whole tensors and of parts of them is counted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, Tensor, total_bytes
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 
 class Unit(StrEnum):
@@ -53,7 +52,7 @@ class CostModel:
     demand: Callable[[OperatorCall], Demand]
 
 
-MASK = lazy_pattern(r"[\[(]((?:True|False)(?:, ?(?:True|False))*)[\])]")
+MASK = re.compile(r"[\[(]((?:True|False)(?:, ?(?:True|False))*)[\])]")
 
 
 def memory_bound_demand(

@@ -11,25 +11,24 @@ what is multiplied and of what is added to.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hta_graph.errors import TraceError, UsageError
+from hta_graph.base.errors import TraceError, UsageError
+from hta_graph.base.storage.location import Location, resolve_location
+from hta_graph.base.text.sanitize import one_line
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.demand import Unit
-from hta_graph.storage.location import Location, resolve_location
-from hta_graph.text.lazy_pattern import lazy_pattern
-from hta_graph.text.sanitize import one_line
 from hta_graph.trace.decompress import read_bytes
 
-TF32_NAMES = lazy_pattern(r"tf32|xf32|cijk_[a-z]{1,8}_[a-z]{1,8}_s_mx_|tensorop_s1688(?!f16|bf16)")
-FP32_NAMES = lazy_pattern(r"sgemm|scudnn|ffma|_simt_|gemm_f32f32_f32f32_f32|cijk_[a-z]{1,8}_[a-z]{1,8}_s(?:b|_b|_h)?_")
-OTHER_TYPE_NAMES = lazy_pattern(r"(?<!t)b?f16_s1688|s1688\w{0,60}?_b?f16")
+TF32_NAMES = re.compile(r"tf32|xf32|cijk_[a-z]{1,8}_[a-z]{1,8}_s_mx_|tensorop_s1688(?!f16|bf16)")
+FP32_NAMES = re.compile(r"sgemm|scudnn|ffma|_simt_|gemm_f32f32_f32f32_f32|cijk_[a-z]{1,8}_[a-z]{1,8}_s(?:b|_b|_h)?_")
+OTHER_TYPE_NAMES = re.compile(r"(?<!t)b?f16_s1688|s1688\w{0,60}?_b?f16")
 NAME_PREFIX = 400
 """How much of a name is looked at; templates are far longer, and say it at their beginning."""
 

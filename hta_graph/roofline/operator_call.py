@@ -6,20 +6,20 @@ Besides what PyTorch makes of several tensors (the shape and type of a result), 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import repeat, zip_longest
 from typing import Any
 
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.profiler_names import element_bytes
 
 MAX_ELEMENTS = 1 << 53
 """A larger tensor is taken for a broken number."""
 MAX_DIMENSIONS = 64
 """PyTorch's tensors have no more dimensions."""
-INTEGER = lazy_pattern(r"[+-]?[0-9]{1,18}")
+INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 NON_TENSOR_TYPES = {
     "",
     "Scalar",
@@ -245,8 +245,8 @@ TYPE_OF_CODE = {
     "29": "uint64", "44": "float8_e8m0fnu", "45": "float4_e2m1fn_x2",
 }  # fmt: skip
 """PyTorch's numbers of its types, ``c10::ScalarType``."""
-WHOLE_NUMBER = lazy_pattern(r"[+-]?[0-9]+")
-NAMED_TYPE = lazy_pattern(r"\b(c10::BFloat16|__nv_bfloat16|c10::Half|__half|float|double)\b")
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+NAMED_TYPE = re.compile(r"\b(c10::BFloat16|__nv_bfloat16|c10::Half|__half|float|double)\b")
 SHORT_TYPE = {"c10::BFloat16": "bfloat16", "__nv_bfloat16": "bfloat16", "c10::Half": "half", "__half": "half"}
 
 

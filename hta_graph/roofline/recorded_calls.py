@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -12,7 +13,6 @@ from hta_graph.attribution.graph_kernels import rows_by_graph
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import EventKind, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.cost_models.served_attention import PHASE
 from hta_graph.roofline.cost_models.table import demand_of
 from hta_graph.roofline.demand import Demand

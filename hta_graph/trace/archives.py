@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from errno import EINVAL
 from io import SEEK_END, BufferedReader
 
-from hta_graph.errors import NotATraceError, TraceError
-from hta_graph.storage.location import Location
-from hta_graph.text.lazy_pattern import lazy_pattern
+from hta_graph.base.errors import NotATraceError, TraceError
+from hta_graph.base.storage.location import Location
 from hta_graph.trace.formats import JSON_BEGIN, LAYERS
 
 PIECE = 1 << 17
@@ -27,15 +26,15 @@ BLOCK = 512
 """Everything in a tar archive fills blocks of this size (bytes)."""
 LONGEST_NOTE = 1 << 20
 """How long (bytes) a name or a list of attributes before a member may be."""
-OUTSIDE = lazy_pattern(r"(?:.*[/\\])?\.\.(?:[/\\]|$)|[/\\]|[A-Za-z]:[/\\]")
+OUTSIDE = re.compile(r"(?:.*[/\\])?\.\.(?:[/\\]|$)|[/\\]|[A-Za-z]:[/\\]")
 """Names that lead out of the folder into which an archive is unpacked."""
 LOOKED_AT = 1 << 16
 """How much of each member's beginning is looked at."""
-TRACE_KEYS = lazy_pattern(rb'"(?:traceEvents|ph)"')
+TRACE_KEYS = re.compile(rb'"(?:traceEvents|ph)"')
 """Keys of which every trace has one."""
-HEADER_KEYS = lazy_pattern(rb'"(?:schemaVersion|deviceProperties|distributedInfo|displayTimeUnit|otherData)"')
+HEADER_KEYS = re.compile(rb'"(?:schemaVersion|deviceProperties|distributedInfo|displayTimeUnit|otherData)"')
 """Keys that stand before these in a trace with a long header."""
-NOT_A_MEMBER = lazy_pattern(r"(?:.*/)?(?:__MACOSX/|\.)")
+NOT_A_MEMBER = re.compile(r"(?:.*/)?(?:__MACOSX/|\.)")
 """Files that macOS adds, and hidden ones."""
 
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from hta_graph.arrays import distinct, is_among
-from hta_graph.errors import PatternError
+from hta_graph.base.arrays import distinct, is_among
+from hta_graph.base.errors import PatternError
+from hta_graph.base.safe_regex import compile_pattern, names_matching, shortened_repr
 from hta_graph.model import CPU_KINDS, GPU_KINDS, Codes, EventKind, Ids, Ints, kind_mask
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.safe_regex import compile_pattern, names_matching, shortened_repr
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.profiler_names import BLOCKING_CALL, GRAPH_LAUNCH_CALL, STEP_NAME
 
 PREFILL, DECODE, MIXED, VERIFY, DRAFT, IMAGE, IDLE = "prefill", "decode", "mixed", "verify", "draft", "image", "idle"
@@ -173,7 +171,7 @@ _SUMS = r"\(sq(?P<{0}_tokens>\d+)sk(?P<{0}_kv>\d+)sqsq\d+sqsk\d+\)"
 STEP_PATTERNS: tuple[StepPattern, ...] = (
     StepPattern(
         "vLLM",
-        lazy_pattern(
+        re.compile(
             r"execute_context_(?P<prefill>\d+)\((?P<prefill_tokens>\d+)\)"
             r"_generation_(?P<decode>\d+)\((?P<decode_tokens>\d+)\)"
         ),
@@ -185,7 +183,7 @@ STEP_PATTERNS: tuple[StepPattern, ...] = (
     ),
     StepPattern(
         "vLLM",
-        lazy_pattern(
+        re.compile(
             rf"execute_\d+_context_(?P<prefill>\d+){_SUMS.format('prefill')}"
             rf"_generation_(?P<decode>\d+){_SUMS.format('decode')}"
         ),
@@ -197,7 +195,7 @@ STEP_PATTERNS: tuple[StepPattern, ...] = (
     ),
     StepPattern(
         "vLLM",
-        lazy_pattern(r"execute_new_(?P<new>\d+)_cached_(?P<cached>\d+)"),
+        re.compile(r"execute_new_(?P<new>\d+)_cached_(?P<cached>\d+)"),
         "not said",
         "new and running requests",
         "not said",
@@ -206,7 +204,7 @@ STEP_PATTERNS: tuple[StepPattern, ...] = (
     ),
     StepPattern(
         "SGLang",
-        lazy_pattern(r"step\[(?P<mode>[A-Z_0-9]+) bs=(?P<bs>\d+)(?P<rest>.*)\]"),
+        re.compile(r"step\[(?P<mode>[A-Z_0-9]+) bs=(?P<bs>\d+)(?P<rest>.*)\]"),
         "by mode: EXTEND is prefill, DECODE, MIXED, VERIFY, DRAFT, IDLE",
         "bs",
         "toks, else c_sq and g_sq, else one per decoding request",
@@ -215,7 +213,7 @@ STEP_PATTERNS: tuple[StepPattern, ...] = (
     ),
     StepPattern(
         "ATOM",
-        lazy_pattern(r"(?:eager_)?(?P<mode>prefill|decode)\[bs=(?P<bs>\d+)(?:/(?P<padded>\d+))?(?P<rest>.*)\]"),
+        re.compile(r"(?:eager_)?(?P<mode>prefill|decode)\[bs=(?P<bs>\d+)(?:/(?P<padded>\d+))?(?P<rest>.*)\]"),
         "by name; a decode with prefill requests (p) is mixed",
         "bs, before the padded size",
         "tok",
@@ -224,7 +222,7 @@ STEP_PATTERNS: tuple[StepPattern, ...] = (
     ),
     StepPattern(
         "xDiT",
-        lazy_pattern(r"execute_diffusion_(?P<bs>\d+)_(?P<height>\d+)x(?P<width>\d+)"),
+        re.compile(r"execute_diffusion_(?P<bs>\d+)_(?P<height>\d+)x(?P<width>\d+)"),
         "image",
         "images",
         "none",
@@ -233,17 +231,17 @@ STEP_PATTERNS: tuple[StepPattern, ...] = (
     ),
     StepPattern(
         "xDiT",
-        lazy_pattern(r"model_inference"),
+        re.compile(r"model_inference"),
         "image",
         "not said",
         "none",
         "2025; only in traces that name xfuser or xdit",
         _xdit,
-        needs=lazy_pattern(r"(?i)xfuser|xdit"),
+        needs=re.compile(r"(?i)xfuser|xdit"),
     ),
     StepPattern(
         "TensorRT-LLM",
-        lazy_pattern(
+        re.compile(
             r"\[Executor\] _forward_step \d+: (?P<prefill>\d+) ctx reqs"
             r"(?:, (?P<prefill_tokens>\d+) ctx tokens)?, (?P<decode>\d+) gen reqs.*"
         ),
@@ -255,7 +253,7 @@ STEP_PATTERNS: tuple[StepPattern, ...] = (
     ),
     StepPattern(
         "vLLM",
-        lazy_pattern(r"^.*\bgpu_worker\.py\(\d+\): execute_model"),
+        re.compile(r"^.*\bgpu_worker\.py\(\d+\): execute_model"),
         "not said",
         "not said",
         "not said",
@@ -266,10 +264,10 @@ STEP_PATTERNS: tuple[StepPattern, ...] = (
 )
 """In the order in which they are tried; of nested ones the outermost is the step. Parts of steps are not listed."""
 
-DUMMY_STEP = lazy_pattern(r"dummy_(?:eager_)?(?:prefill|decode)\[.*")
+DUMMY_STEP = re.compile(r"dummy_(?:eager_)?(?:prefill|decode)\[.*")
 """What ATOM runs to keep ranks in step, or to warm up: no step, and its work is not that of the step before."""
 
-KEY_AND_NUMBER = lazy_pattern(r"\b(\w+)=(\d+)")
+KEY_AND_NUMBER = re.compile(r"\b(\w+)=(\d+)")
 
 
 def own_pattern(expression: str) -> StepPattern:

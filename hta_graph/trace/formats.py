@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from urllib.parse import quote
 
-from hta_graph.errors import NotATraceError, TraceError
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.storage.location import Location, is_remote
-from hta_graph.text.lazy_pattern import lazy_pattern
+from hta_graph.base.errors import NotATraceError, TraceError
+from hta_graph.base.storage.location import Location, is_remote
 
 HEAD_BYTES = 4096
 """How much of a file's beginning shows its format."""
@@ -58,9 +57,9 @@ class Format:
         return (TraceError if self.is_lost else NotATraceError)(path, f"is {self.name}", self.remedy)
 
 
-NSIGHT_TABLE = lazy_pattern(r"(CUPTI_ACTIVITY_KIND_\w{1,40}|NVTX_EVENTS|META_DATA_(CAPTURE|EXPORT)|OSRT_API)$")
+NSIGHT_TABLE = re.compile(r"(CUPTI_ACTIVITY_KIND_\w{1,40}|NVTX_EVENTS|META_DATA_(CAPTURE|EXPORT)|OSRT_API)$")
 """Tables of an export: of one without CUDA only those that say how it was recorded."""
-ROCPD_TABLE = lazy_pattern(r"rocpd_")
+ROCPD_TABLE = re.compile(r"rocpd_")
 
 
 def _tables_of(path: Location) -> list[str] | None:
@@ -80,7 +79,7 @@ def _tables_of(path: Location) -> list[str] | None:
 
 def _begin(*texts: bytes, at: int = 0) -> re.Pattern[bytes]:
     """Match one of some texts at a place."""
-    return lazy_pattern(rb".{%d}(?:%s)" % (at, b"|".join(map(re.escape, texts))), re.DOTALL)
+    return re.compile(rb".{%d}(?:%s)" % (at, b"|".join(map(re.escape, texts))), re.DOTALL)
 
 
 SQLITE = _begin(b"SQLite format 3\0")
@@ -99,13 +98,13 @@ TRACE_INSIDE = "the one trace inside, also if packed again"
 
 FORMATS: tuple[Format, ...] = (
     Format("gzip", _begin(b"\x1f\x8b"), TRACE_INSIDE, layer="gzip"),
-    Format("zstd", lazy_pattern(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL), TRACE_INSIDE, layer="zstd"),
+    Format("zstd", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL), TRACE_INSIDE, layer="zstd"),
     Format(
         "a zip archive", _begin(b"PK\x03\x04", b"PK\x05\x06"), TRACE_INSIDE, "several traces, passwords", UNPACK, "zip"
     ),
     Format("a tar archive", _begin(b"ustar", at=257), TRACE_INSIDE, "several traces", UNPACK, "tar"),
     Format("an xz file", _begin(b"\xfd7zXZ\0"), remedy=UNPACK, is_lost=True),
-    Format("a bzip2 file", lazy_pattern(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), remedy=UNPACK, is_lost=True),
+    Format("a bzip2 file", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), remedy=UNPACK, is_lost=True),
     Format("a 7-Zip archive", _begin(b"7z\xbc\xaf\x27\x1c"), remedy=UNPACK, is_lost=True),
     Format("a RAR archive", _begin(b"Rar!\x1a\x07"), remedy=UNPACK, is_lost=True),
     Format("an lz4 file", _begin(b"\x04\x22\x4d\x18"), remedy=UNPACK, is_lost=True),
@@ -114,10 +113,10 @@ FORMATS: tuple[Format, ...] = (
     Format("an SQLite database, but no export of Nsight Systems", SQLITE),
     Format(
         "a pickle of PyTorch's memory snapshot, which can run code when it is read",
-        lazy_pattern(rb"\x80[\x01-\x05].{0,4000}?(?:segments|device_traces)", re.DOTALL),
+        re.compile(rb"\x80[\x01-\x05].{0,4000}?(?:segments|device_traces)", re.DOTALL),
         remedy="open it on pytorch.org/memory_viz; for memory-timeline, pass a trace recorded with profile_memory=True",
     ),
-    Format("a pickle, which can run code when it is read", lazy_pattern(rb"\x80[\x01-\x05]")),
+    Format("a pickle, which can run code when it is read", re.compile(rb"\x80[\x01-\x05]")),
     Format(
         "a Git LFS pointer, not the file that it stands for",
         _begin(b"version https://git-lfs.github.com/spec/"),
@@ -126,34 +125,34 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "a git-annex pointer, not the file that it stands for",
-        lazy_pattern(rb"(?:\.\./){0,20}(?:\.git)?/?annex/objects/"),
+        re.compile(rb"(?:\.\./){0,20}(?:\.git)?/?annex/objects/"),
         remedy="fetch the file: git annex get",
         is_lost=True,
     ),
     Format(
         "a web page (HTML)",
-        lazy_pattern(rb"\s{0,200}<(?:!doctype html|html|head|body)", re.IGNORECASE),
+        re.compile(rb"\s{0,200}<(?:!doctype html|html|head|body)", re.IGNORECASE),
         remedy="download the file itself",
         is_lost=True,
     ),
     Format(
         "XML, such as a store's error message",
-        lazy_pattern(rb"(?:\xef\xbb\xbf)?\s{0,200}<(?:\?xml|Error>)"),
+        re.compile(rb"(?:\xef\xbb\xbf)?\s{0,200}<(?:\?xml|Error>)"),
         remedy="download the file itself",
         is_lost=True,
     ),
     Format(
         "UTF-16 text",
-        lazy_pattern(rb"\xff\xfe(?!\0\0)|\xfe\xff|\s?\0?[\[{]\0[^\0]|\0[\[{]\0"),
+        re.compile(rb"\xff\xfe(?!\0\0)|\xfe\xff|\s?\0?[\[{]\0[^\0]|\0[\[{]\0"),
         remedy="convert it to UTF-8: iconv -f UTF-16 -t UTF-8",
         is_lost=True,
     ),
-    Format("an XPlane profile of TensorFlow or JAX (protobuf)", lazy_pattern(
+    Format("an XPlane profile of TensorFlow or JAX (protobuf)", re.compile(
         rb"\n.{1,5}(?:\x08.{1,10})?\x12.(?:/(?:host|device):|Task Environment|#Chip)", re.DOTALL
     ), remedy=PROFILE_AGAIN),
     Format(
         "a protobuf trace, such as Perfetto's (.pftrace)",
-        lazy_pattern(rb"\n(?=.{0,300}?[\x00-\x08\x0e-\x1f\x7f-\xff])(?!\s*[\[{]\s*[\"{\[\]}])", re.DOTALL),
+        re.compile(rb"\n(?=.{0,300}?[\x00-\x08\x0e-\x1f\x7f-\xff])(?!\s*[\[{]\s*[\"{\[\]}])", re.DOTALL),
         remedy="pass the JSON trace that torch.profiler wrote",
     ),
     Format("an Nsight Compute report", _begin(b"NVR\0"), remedy=PROFILE_AGAIN),
@@ -175,7 +174,7 @@ NSIGHT_REPORT = Format(
 NSIGHT_ENDINGS = (".nsys-rep", ".qdrep")
 """How the names of Nsight's reports end: their first bytes are not documented."""
 
-JSON_BEGIN = lazy_pattern(rb"(?:\xef\xbb\xbf)?\s*+(?:[\[{]|\Z)")
+JSON_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:[\[{]|\Z)")
 KINETO_TRACE = Format(
     "a Kineto trace of PyTorch's profiler (JSON)", JSON_BEGIN, "all rows, of all versions; several ranks in one file"
 )
@@ -220,36 +219,36 @@ class Writer:
 WRITERS: tuple[Writer, ...] = (
     Writer(
         "PaddlePaddle's profiler",
-        lazy_pattern(rb'"span_indx"|"cat"\s*:\s*"(?:CudaRuntime|MluRuntime)"'),
+        re.compile(rb'"span_indx"|"cat"\s*:\s*"(?:CudaRuntime|MluRuntime)"'),
         like_kineto=True,
     ),
-    Writer("Intel's unitrace", lazy_pattern(rb'"cat"\s*:\s*"(?:gpu_op|Flow_H2D_\d+_\d+)"'), like_kineto=True),
-    Writer("MXNet's profiler", lazy_pattern(rb'"name"\s*:\s*"(?:[gc]pu/\d|\[[gc]pu/\d\] )'), like_kineto=True),
-    Writer("TensorFlow's timeline", lazy_pattern(rb'"/job:\w+/replica:')),
+    Writer("Intel's unitrace", re.compile(rb'"cat"\s*:\s*"(?:gpu_op|Flow_H2D_\d+_\d+)"'), like_kineto=True),
+    Writer("MXNet's profiler", re.compile(rb'"name"\s*:\s*"(?:[gc]pu/\d|\[[gc]pu/\d\] )'), like_kineto=True),
+    Writer("TensorFlow's timeline", re.compile(rb'"/job:\w+/replica:')),
     # Kernels have no correlation in any of its versions, and copies and synchronization are not converted.
     Writer(
         "nsys2json (Nsight Systems)",
-        lazy_pattern(rb'"cat"\s*:\s*"(?:cuda_api|nvtx(?:-kernel)?)"|"CUDA API \d'),
+        re.compile(rb'"cat"\s*:\s*"(?:cuda_api|nvtx(?:-kernel)?)"|"CUDA API \d'),
         "pass the .sqlite export from which it was made",
         "which leaves out copies and the call that launched each kernel",
     ),
-    Writer("TensorFlow's profiler", lazy_pattern(rb'"tf_op"|"TensorFlow (?:Ops|Name Scope)"|"tf_Compute/')),
-    Writer("JAX or XLA", lazy_pattern(rb'"/(?:host|device):[A-Z]+|"XLA (?:Ops|Modules)"|"hlo_(?:op|module)"')),
-    Writer("rocprof", lazy_pattern(rb'"CPU H(?:IP|SA) API|"BeginNs"')),
-    Writer("VizTracer", lazy_pattern(rb'"viztracer_metadata"|"cat"\s*:\s*"FEE"')),
-    Writer("py-spy", lazy_pattern(rb'"cat"\s*:\s*"py-spy"')),
-    Writer("torch.compile (tlparse's chromium_events)", lazy_pattern(rb'"cat"\s*:\s*"dynamo_timed"')),
-    Writer("ONNX Runtime", lazy_pattern(rb'"[A-Za-z]+ExecutionProvider"|"cat"\s*:\s*"Session"')),
-    Writer("Horovod's timeline", lazy_pattern(rb'"NEGOTIATE_[A-Z]+')),
-    Writer("Ascend's msprof", lazy_pattern(rb'"(?:Ascend Hardware|AscendCL|CANN|HostToDevice)"')),
-    Writer("Intel's Level Zero tracers", lazy_pattern(rb'"ze[A-Z]\w+"|"zeCommandListAppend')),
-    Writer("clang -ftime-trace", lazy_pattern(rb'"Total (?:ExecuteCompiler|Frontend|Backend)"')),
-    Writer("Bazel", lazy_pattern(rb'"bazel_version"|"build phase marker"')),
-    Writer("Chromium", lazy_pattern(rb'"cat"\s*:\s*"[^"]{0,200}\b(?:blink|toplevel|v8|cc|disabled-by-default)\b')),
+    Writer("TensorFlow's profiler", re.compile(rb'"tf_op"|"TensorFlow (?:Ops|Name Scope)"|"tf_Compute/')),
+    Writer("JAX or XLA", re.compile(rb'"/(?:host|device):[A-Z]+|"XLA (?:Ops|Modules)"|"hlo_(?:op|module)"')),
+    Writer("rocprof", re.compile(rb'"CPU H(?:IP|SA) API|"BeginNs"')),
+    Writer("VizTracer", re.compile(rb'"viztracer_metadata"|"cat"\s*:\s*"FEE"')),
+    Writer("py-spy", re.compile(rb'"cat"\s*:\s*"py-spy"')),
+    Writer("torch.compile (tlparse's chromium_events)", re.compile(rb'"cat"\s*:\s*"dynamo_timed"')),
+    Writer("ONNX Runtime", re.compile(rb'"[A-Za-z]+ExecutionProvider"|"cat"\s*:\s*"Session"')),
+    Writer("Horovod's timeline", re.compile(rb'"NEGOTIATE_[A-Z]+')),
+    Writer("Ascend's msprof", re.compile(rb'"(?:Ascend Hardware|AscendCL|CANN|HostToDevice)"')),
+    Writer("Intel's Level Zero tracers", re.compile(rb'"ze[A-Z]\w+"|"zeCommandListAppend')),
+    Writer("clang -ftime-trace", re.compile(rb'"Total (?:ExecuteCompiler|Frontend|Backend)"')),
+    Writer("Bazel", re.compile(rb'"bazel_version"|"build phase marker"')),
+    Writer("Chromium", re.compile(rb'"cat"\s*:\s*"[^"]{0,200}\b(?:blink|toplevel|v8|cc|disabled-by-default)\b')),
 )
 """Marks as their source code writes them; Perfetto and Chrome show traces of all of them."""
 
-CATEGORIES = lazy_pattern(rb'"cat"\s*:\s*"([^"\\]{1,60})"')
+CATEGORIES = re.compile(rb'"cat"\s*:\s*"([^"\\]{1,60})"')
 LOOKED_AT = 1 << 20
 """How much of a text's beginning and of its end is looked at for marks."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from hta_graph.arrays import Columns
+from hta_graph.base.arrays import Columns
 from hta_graph.model import Ints
-from hta_graph.quick_dataclass import dataclass
 
 ClockModel = Literal["constant", "steps", "noisy", "one_sided", "unknown"]
 CLOCK_MODELS = get_args(ClockModel)

@@ -13,9 +13,8 @@ from typing import Any
 
 import msgspec
 
-from hta_graph.errors import HtaGraphError, TooLargeError
-from hta_graph.storage.location import Location, is_remote, open_to_peek
-from hta_graph.text.lazy_pattern import lazy_pattern
+from hta_graph.base.errors import HtaGraphError, TooLargeError
+from hta_graph.base.storage.location import Location, is_remote, open_to_peek
 from hta_graph.trace.decompress import Decompression, frame_length, is_gzip, is_zstd, text_head
 from hta_graph.trace.formats import HEAD_BYTES, layer_of
 from hta_graph.trace.json_reader import EVENT_ROWS, Header
@@ -23,8 +22,8 @@ from hta_graph.trace.memory_limit import TextLimit
 
 ENDS_BYTES = 1 << 20
 """How much text before and behind the events may be header."""
-FIRST_EVENT = lazy_pattern(rb'"traceEvents"\s*:\s*\[(?=\s*\{)')
-BARE_LIST = lazy_pattern(rb"\s*\[\s*\{")
+FIRST_EVENT = re.compile(rb'"traceEvents"\s*:\s*\[(?=\s*\{)')
+BARE_LIST = re.compile(rb"\s*\[\s*\{")
 DISTRIBUTED = b'"distributedInfo"'
 TEXT_PER_BYTE = {"zip": 12, "sqlite": 2}
 """How long a trace's text is for each byte of a zip archive (8 to 20, measured with gzip) or a database."""
@@ -105,7 +104,7 @@ def _text_chunks(path: Location) -> Iterator[bytes]:
             limit.check(size)
 
 
-GPU_CATEGORY = lazy_pattern(rb'"cat"\s*:\s*"(?:gpu_)?(?:kernel|memcpy|memset)"', re.IGNORECASE)
+GPU_CATEGORY = re.compile(rb'"cat"\s*:\s*"(?:gpu_)?(?:kernel|memcpy|memset)"', re.IGNORECASE)
 LONGEST_CATEGORY = 64
 """How far such a key and its value may lie across two pieces of a text (bytes)."""
 
@@ -125,7 +124,7 @@ def has_gpu_rows(path: Location) -> bool | None:
     return is_found if has_events and is_whole else None
 
 
-CAPTURE_BOUNDS = tuple(lazy_pattern(rb'"(?:cuda|hip|cu)Stream' + end) for end in (rb"BeginCapture", rb"EndCapture"))
+CAPTURE_BOUNDS = tuple(re.compile(rb'"(?:cuda|hip|cu)Stream' + end) for end in (rb"BeginCapture", rb"EndCapture"))
 """The calls that begin and end the capture of a graph, in a trace's text."""
 
 
@@ -144,7 +143,7 @@ def has_captures(path: Location) -> bool:
     return False
 
 
-NODE_NAMES = lazy_pattern(rb'\s*\{\s*"[1-9]\d{0,19}"\s*:\s*[\[{"]')
+NODE_NAMES = re.compile(rb'\s*\{\s*"[1-9]\d{0,19}"\s*:\s*[\[{"]')
 """How a file begins that gives names to the numbers of graph nodes."""
 
 
@@ -153,7 +152,7 @@ def has_node_names(path: Location) -> bool:
     return NODE_NAMES.match(text_head(path, ENDS_BYTES)) is not None
 
 
-LABELLED_PROCESS = lazy_pattern(rb'"pid"\s*:\s*"\[[A-Z]{2}\d{2}[^"\]]{0,80}\] -?\d')
+LABELLED_PROCESS = re.compile(rb'"pid"\s*:\s*"\[[A-Z]{2}\d{2}[^"\]]{0,80}\] -?\d')
 """A process id with the label of a rank, as SGLang's merger writes it."""
 
 

@@ -12,19 +12,17 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from hta_graph.errors import NotATraceError, Remedy, TraceError
-from hta_graph.progress import advance_stage, begin_stage
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.storage.location import Location
-from hta_graph.text.lazy_pattern import lazy_pattern
-from hta_graph.text.sanitize import replace_surrogates
+from hta_graph.base.errors import NotATraceError, Remedy, TraceError
+from hta_graph.base.progress import advance_stage, begin_stage
+from hta_graph.base.storage.location import Location
+from hta_graph.base.text.sanitize import replace_surrogates
 from hta_graph.trace.decompress import FileBytes, TextStream
 from hta_graph.trace.memory_limit import GrowthCheck, check_decoded, paused_gc
 
@@ -206,9 +204,7 @@ ROWS_BY_PHASE = RowShape(Row, _tolerant_row, RowShape(_KNOWN_PHASES, _tolerant_r
 PHASE_OF_TYPE: dict[type, str] = {kind: kind.__struct_config__.tag for kind in _KNOWN_PHASES.__args__}
 
 
-CUT_LITERAL = lazy_pattern(
-    r"t(r(ue?)?)?|f(a(l(se?)?)?)?|n(u(ll?)?)?|N(aN?)?|-?I(n(f(i(n(i(ty?)?)?)?)?)?)?|-?[\d.eE+-]*"
-)
+CUT_LITERAL = re.compile(r"t(r(ue?)?)?|f(a(l(se?)?)?)?|n(u(ll?)?)?|N(aN?)?|-?I(n(f(i(n(i(ty?)?)?)?)?)?)?|-?[\d.eE+-]*")
 
 
 class FaultError(Exception):
@@ -283,9 +279,9 @@ def parse_leniently(text: str | bytes) -> Any:
     return json.loads(with_json_nan(whole), strict=False, parse_float=_exact_decimal)
 
 
-PRINTED_NAN = lazy_pattern(r"-?(?:inf|nan)\b")
+PRINTED_NAN = re.compile(r"-?(?:inf|nan)\b")
 """How C++ prints what is no number: the profiler's rates and occupancies may be such."""
-STRING_OR_NAN = lazy_pattern(r'"(?:[^"\\]|\\.)*+"?|(?<![\w.+-])-?(?:inf|nan)(?![\w.])', re.DOTALL)
+STRING_OR_NAN = re.compile(r'"(?:[^"\\]|\\.)*+"?|(?<![\w.+-])-?(?:inf|nan)(?![\w.])', re.DOTALL)
 
 
 def with_json_nan(text: str) -> str:
@@ -309,8 +305,8 @@ def replace_half_escapes(text: str) -> str:
     return _ESCAPE.sub(_whole_escape, text) if _HALF_ESCAPE.search(text) else text
 
 
-_HALF_ESCAPE = lazy_pattern(r"\\u[dD][89a-fA-F]")
-_ESCAPE = lazy_pattern(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+_HALF_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
 """Escapes in JSON text; the group is half a character, which strict JSON cannot hold."""
 
 
@@ -362,8 +358,8 @@ def _rows_and_header(path: Location, document: object) -> tuple[list[Any], dict[
 
 PART_BYTES = 1 << 20
 """Small enough to stay in the processor's cache: a sixth less time than with parts of 16 MB."""
-BOUNDARY = lazy_pattern(rb"\}\s*,\s*(?=\{)")
-EVENTS_KEY = lazy_pattern(rb'"traceEvents"\s*:\s*\[')
+BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
+EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 CUTS = 100
 """How many places to try: most of what looks like a boundary between events is one."""
 WRONG_CUTS = 16
@@ -372,11 +368,11 @@ CLOSINGS = 1_000
 """How many closing braces to try from the end: an event nests a few objects, its name may hold many braces."""
 CLOSING_BYTES = 1 << 31
 """How much text to decode for that: all tries, but for those of an event that is itself as long as a trace."""
-EVENT_BOUNDARY = lazy_pattern(rb'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:)')
+EVENT_BOUNDARY = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:)')
 """Where one event ends and another begins, as far as the text around it shows."""
-LAST_BRACE = lazy_pattern(rb"\}(?=\s*\])")
+LAST_BRACE = re.compile(rb"\}(?=\s*\])")
 """Where the last event of an array may end."""
-SEPARATORS = lazy_pattern(rb"[\s,]*")
+SEPARATORS = re.compile(rb"[\s,]*")
 JOINED = 4
 """How many such pieces one event may be: its name or arguments may hold what looks like a boundary."""
 LINE_HEAD = 256

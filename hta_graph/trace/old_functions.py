@@ -8,6 +8,7 @@ torch/autograd/profiler.py (1.4) and profiler_util.py.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import freeze
+from hta_graph.base.arrays import freeze
 from hta_graph.model import Codes, EventKind, Ids, Ints
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.table import EventTable
 
-OLD_PROCESS = lazy_pattern(r"(?P<kind>[A-Z]\w{1,20}) functions")
+OLD_PROCESS = re.compile(r"(?P<kind>[A-Z]\w{1,20}) functions")
 """The process of such rows: of the CPU or, for example, CUDA."""
-OLD_ARROW = lazy_pattern(r"cpu_to_\w{1,20}")
+OLD_ARROW = re.compile(r"cpu_to_\w{1,20}")
 """The category of arrows from operators to what they launched on a device."""
 
 LaunchArrow = tuple[Any, int, str, bool]

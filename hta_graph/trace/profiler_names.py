@@ -7,10 +7,9 @@ else. Sources: the categories and names of 332 public Kineto files from 2020 to 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from hta_graph.model import EventKind
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 CATEGORY: dict[str, EventKind | None] = {
     "cpu_op": EventKind.CPU_OP,
@@ -44,20 +43,20 @@ CATEGORY: dict[str, EventKind | None] = {
 }
 """Category (lower case) → kind; ``None`` drops the row, a category that is not listed is ``OTHER``."""
 
-CALLS_OF_VENDOR = lazy_pattern(r"[a-z0-9]+_(runtime|driver)", re.IGNORECASE)
+CALLS_OF_VENDOR = re.compile(r"[a-z0-9]+_(runtime|driver)", re.IGNORECASE)
 """What Kineto's descendants call the calls of a vendor's runtime, as it calls CUDA's: ``maca_runtime``."""
 
 LAUNCH_ARROWS = ("ac2g", "async_cpu_to_gpu", "async_gpu", "async")
 """Categories of the arrows from calls to the GPU activities that they launch, from new to old."""
 
-STEP_NAME = lazy_pattern(r"ProfilerStep#(\d{1,18})")
+STEP_NAME = re.compile(r"ProfilerStep#(\d{1,18})")
 """A profiler step; before 2022 it was written as an operator, so this name makes an annotation of it."""
 
 DATA_LOADER = "DataLoader"
 DATA_LOADING = (r"enumerate\(DataLoader\)", r"DataLoader.*\.__next__", r"_(Multi|Single)Process(ing)?DataLoaderIter")
 """Operators and annotations of torch.utils.data whose time is data loading: the word is in all of their names."""
 
-IN_PROCESS_LOADING = lazy_pattern(r".*_SingleProcess(ing)?DataLoaderIter")
+IN_PROCESS_LOADING = re.compile(r".*_SingleProcess(ing)?DataLoaderIter")
 """The loader that works in the training process itself: ``num_workers`` is 0."""
 
 LIKE_CUDA = r"(cuda|hip|cu|musa|mu|mc)"
@@ -97,7 +96,7 @@ WAITING_CALLS = {
 
 
 def _any_of(*patterns: str) -> re.Pattern[str]:
-    return lazy_pattern("|".join(patterns))
+    return re.compile("|".join(patterns))
 
 
 BLOCKING_CALL = _any_of(*_DEVICE_WAITS, *_STREAM_WAITS, *_EVENT_WAITS, *_SYNCHRONOUS_COPIES)
@@ -109,7 +108,7 @@ DEVICE_SYNC_CALL = _any_of(*_DEVICE_WAITS)
 STREAM_SYNC_CALL = _any_of(*_STREAM_WAITS)
 """Calls that wait for one stream."""
 
-ENQUEUEING_CALL = lazy_pattern(
+ENQUEUEING_CALL = re.compile(
     rf"{LIKE_CUDA}(\w*Launch|Mem(cpy|set))|urEnqueue|zeCommandListAppend"
     r"|(AscendCL@)?aclrt(Launch|Memcpy|Memset)"
 )
@@ -118,30 +117,30 @@ ENQUEUEING_CALL = lazy_pattern(
 EVENT_SYNC_CALL = _any_of(*_EVENT_WAITS)
 """Calls that wait for an event."""
 
-EVENT_RECORD_CALL = lazy_pattern(rf"{LIKE_CUDA}EventRecord|recordEvent|synEventRecord|(AscendCL@)?aclrtRecordEvent")
+EVENT_RECORD_CALL = re.compile(rf"{LIKE_CUDA}EventRecord|recordEvent|synEventRecord|(AscendCL@)?aclrtRecordEvent")
 """Calls that record an event on a stream."""
 
-EVENT_MARK_CALL = lazy_pattern(rf"{LIKE_CUDA}(EventRecord|StreamWaitEvent)")
+EVENT_MARK_CALL = re.compile(rf"{LIKE_CUDA}(EventRecord|StreamWaitEvent)")
 """Calls that may leave a mark among the kernels, which is no work: of an event, or a barrier where a stream waits.
 
 MTIA's have names of their own.
 """
 
-STREAM_WAIT_CALL = lazy_pattern(rf"{LIKE_CUDA}StreamWaitEvent|synStreamWaitEvent|(AscendCL@)?aclrtStreamWaitEvent")
+STREAM_WAIT_CALL = re.compile(rf"{LIKE_CUDA}StreamWaitEvent|synStreamWaitEvent|(AscendCL@)?aclrtStreamWaitEvent")
 """Calls that let a stream wait for an event."""
 
-KNOWN_RUNTIME_CALL = lazy_pattern(
+KNOWN_RUNTIME_CALL = re.compile(
     r"cuda|cu[A-Z]|hip|musa|mu[A-Z]|mc[A-Z]|enqueueCommand|runFunction|synchronize|recordEvent|zeCommand|urEnqueue|INVALID"
 )
 """Calls of runtimes whose waiting calls are all in the tables above: of these none is guessed to wait."""
 
-GRAPH_LAUNCH_CALL = lazy_pattern(rf"{LIKE_CUDA}GraphLaunch")
+GRAPH_LAUNCH_CALL = re.compile(rf"{LIKE_CUDA}GraphLaunch")
 """Calls that launch a captured graph."""
 
-AMD_CALL = lazy_pattern(r"hip")
+AMD_CALL = re.compile(r"hip")
 """Calls of AMD's runtime."""
 
-KERNEL_LAUNCH_CALL = lazy_pattern(r"(cuda|cu)Launch(Cooperative)?Kernel(ExC?)?(_ptsz)?")
+KERNEL_LAUNCH_CALL = re.compile(r"(cuda|cu)Launch(Cooperative)?Kernel(ExC?)?(_ptsz)?")
 """Calls that launch one kernel on NVIDIA: with counters recorded there are no kernel rows to identify them."""
 
 KERNEL_OF_CALL = ("kernel", "Kernel")
@@ -153,10 +152,10 @@ Older versions of ROCm spell it with a capital letter.
 PROFILER_RANGE = "cuda_profiler_range"
 """The category (lower case) of CUPTI's ranges, whose arguments are hardware counters."""
 
-NON_BLOCKING_QUERY = lazy_pattern(rf"{LIKE_CUDA}(Event|Stream)Query")
+NON_BLOCKING_QUERY = re.compile(rf"{LIKE_CUDA}(Event|Stream)Query")
 """Calls that ask and return at once, although the profiler writes a synchronisation record for them too."""
 
-COPY_KIND = lazy_pattern(r"Memset|Memcpy [A-Z]to[A-Z]\b")
+COPY_KIND = re.compile(r"Memset|Memcpy [A-Z]to[A-Z]\b")
 """Which way a copy goes: ``Memcpy HtoD``, ``DtoH``, ``DtoD``, ``PtoP``; followed by the kinds of memory."""
 
 COPY_KIND_OF_VENDOR = {
@@ -166,66 +165,66 @@ COPY_KIND_OF_VENDOR = {
 }  # fmt: skip
 """The same by how the names of AMD's packets and of Intel's copies begin; ``M`` is the system's memory."""
 
-COPY_CALL = lazy_pattern(rf"{LIKE_CUDA}Memcpy")
+COPY_CALL = re.compile(rf"{LIKE_CUDA}Memcpy")
 """Calls that copy memory, blocking or not."""
 
-SET_CALL = lazy_pattern(rf"{LIKE_CUDA}Memset")
+SET_CALL = re.compile(rf"{LIKE_CUDA}Memset")
 """Calls that fill memory."""
 
-COPY_KERNEL = lazy_pattern(r"(__amd_rocclr_(batchMem)?[cC]opy\w*|Copy(Host|Device)To(Host|Device))$")
+COPY_KERNEL = re.compile(r"(__amd_rocclr_(batchMem)?[cC]opy\w*|Copy(Host|Device)To(Host|Device))$")
 """What AMD's runtime names the kernels and packets of its copies, where these are recorded as kernels."""
 
-SET_KERNEL = lazy_pattern(r"(__amd_rocclr_fill\w*|FillBuffer)$")
+SET_KERNEL = re.compile(r"(__amd_rocclr_fill\w*|FillBuffer)$")
 """The same of memory that is set."""
 
-MARKER_KERNEL = lazy_pattern(r"(Marker|Barrier)$")
+MARKER_KERNEL = re.compile(r"(Marker|Barrier)$")
 """The packets with which AMD's runtime marks events: no work."""
 
 SYNCHRONOUS_COPY_CALL = _any_of(*_SYNCHRONOUS_COPIES)
 """Copy calls without ``Async`` (``cudaMemcpy``, ``hipMemcpyWithStream``): they may block in any direction."""
 
-COPY_TO_PAGEABLE = lazy_pattern(r"(Memcpy (DtoH|D2H|D2M)|CopyDeviceToHost)(?! \(Device -> Pinned)", re.IGNORECASE)
+COPY_TO_PAGEABLE = re.compile(r"(Memcpy (DtoH|D2H|D2M)|CopyDeviceToHost)(?! \(Device -> Pinned)", re.IGNORECASE)
 """Copies from a device to pageable host memory, or to a host kind that is not said: AMD writes ``Host`` for both."""
 
-TO_PAGEABLE_MEMORY = lazy_pattern(r"Memcpy (DtoH|D2H) \(Device -> Pageable", re.IGNORECASE)
+TO_PAGEABLE_MEMORY = re.compile(r"Memcpy (DtoH|D2H) \(Device -> Pageable", re.IGNORECASE)
 """Copies whose host memory is said to be pageable: AMD's ``Host`` may be pinned."""
 
-COPY_BLOCKING_SYNCHRONOUS_CALL = lazy_pattern(
+COPY_BLOCKING_SYNCHRONOUS_CALL = re.compile(
     r"Memcpy (DtoH|D2H|D2M|(HtoD|H2D) \((Pinned|Host))|Copy(DeviceToHost|HostToDevice)|__amd_rocclr_\w*[cC]opy",
     re.IGNORECASE,
 )
 """Copies for which a call without ``Async`` waits: to the host, and from pinned (or unnamed) host memory."""
 
-STREAM_SYNC_RECORD = lazy_pattern(r"Stream Sync$")
+STREAM_SYNC_RECORD = re.compile(r"Stream Sync$")
 """Kineto's record of a synchronized stream."""
 
-DEVICE_SYNC_RECORD = lazy_pattern(r"Context Sync$")
+DEVICE_SYNC_RECORD = re.compile(r"Context Sync$")
 """Kineto's record of a synchronized device."""
 
-LOCK_TAKING_CALL = lazy_pattern(
+LOCK_TAKING_CALL = re.compile(
     r"(cuda|hip)(Launch|Ext(Module)?Launch|ModuleLaunch|Graph(Launch|Instantiate)|Malloc|Free|Host|Mem(cpy|set).*Async)"
     r"|cu(Launch|Mem(Alloc|Free|cpy.*Async|set.*Async))"
 )
 """Calls that take the driver's lock: launches, allocations, asynchronous copies and sets."""
 
-WARM_UP = lazy_pattern(
+WARM_UP = re.compile(
     r"(cuda|hip|cu)(Mem|Host)?(Malloc|Alloc|ModuleLoad|LibraryLoad|ModuleGetFunction|Init)|torch/_(dynamo|inductor)/"
 )
 """What programs do once: memory from the driver, code that is loaded or compiled. Matched from the name's start."""
 
-CODE_LOADING_CALL = lazy_pattern(r"(cuda|hip|cu)(Module|Library)(Load|Get)|hiprtc|nvrtc")
+CODE_LOADING_CALL = re.compile(r"(cuda|hip|cu)(Module|Library)(Load|Get)|hiprtc|nvrtc")
 """Calls that load code, and look kernels up in it or compile it."""
 
-COMPILED_CODE = lazy_pattern(r"CompiledFxGraph|CompiledFunction|Torch-Compiled Region|^triton_(poi|per|red)_")
+COMPILED_CODE = re.compile(r"CompiledFxGraph|CompiledFunction|Torch-Compiled Region|^triton_(poi|per|red)_")
 """What runs where torch.compile has compiled a program: its graphs, regions and kernels."""
 
-AUTOGRAD_OPERATOR = lazy_pattern(r"autograd::engine::|.*Backward\d*$")
+AUTOGRAD_OPERATOR = re.compile(r"autograd::engine::|.*Backward\d*$")
 """Operators of PyTorch's autograd engine and of its nodes."""
 
-COLLECTIVE_OPERATOR = lazy_pattern(r"_?c10d(_functional)?::|record_param_comms$")
+COLLECTIVE_OPERATOR = re.compile(r"_?c10d(_functional)?::|record_param_comms$")
 """Operators with which PyTorch starts collectives and waits for them."""
 
-GLOO_COLLECTIVE = lazy_pattern("gloo:")
+GLOO_COLLECTIVE = re.compile("gloo:")
 """How the annotations of Gloo's collectives begin."""
 
 
@@ -292,58 +291,58 @@ COMMUNICATION_NAMES: tuple[tuple[str, str], ...] = (
 """What the names of communication kernels hold, and whose they are; as of November 2026."""
 NAMES_AS_OF = "2026-11"
 
-COMMUNICATION_KERNEL = lazy_pattern(
+COMMUNICATION_KERNEL = re.compile(
     r"^(?!triton_(poi|per|red|tem|for|spl|unk)_)"  # torch.compile names compute kernels after the operators they fuse
     f".*({'|'.join(pattern for pattern, _ in COMMUNICATION_NAMES)})",
     re.IGNORECASE | re.ASCII,
 )
 """Kernels that talk to other ranks where no ``Collective name`` is recorded, by their names."""
 
-EAGER_KERNEL = lazy_pattern(
+EAGER_KERNEL = re.compile(
     r".*at::native::.*(?<!index_)((elementwise|reduce)_kernel|(?i:softmax|layer_?norm|CatArray|batch_norm))"
     r"|.*kernelPointwiseApply"
 )
 """Kernels of PyTorch's own operators element by element, of its reductions, normalizations and concatenations: what
 compilers fuse with its neighbors. Kernels over lists of tensors (``multi_tensor_apply``) do not count."""
 
-DEVICE_COPY = lazy_pattern(r"dma_request$")
+DEVICE_COPY = re.compile(r"dma_request$")
 """Rows of MTIA's device that move memory; they stand among its kernels."""
 
-DEVICE_WAIT = lazy_pattern(r"event_(wait|record)$")
+DEVICE_WAIT = re.compile(r"event_(wait|record)$")
 """Rows of MTIA's device in which a stream waits for an event or marks one: it works on nothing."""
 
-MODULE_FRAME = lazy_pattern(r"nn\.Module: ")
+MODULE_FRAME = re.compile(r"nn\.Module: ")
 """Python frames of a module's call: ``nn.Module: Linear_3``, the class and which of its objects."""
 
-ALLOCATION_CALL = lazy_pattern(
+ALLOCATION_CALL = re.compile(
     r"(cuda|hip|cu)(Mem|Host)?(Malloc|Alloc|Free|Register)(?!.*Async)|cuMem(Create|Map|Unmap|SetAccess|Release|AddressReserve)"
 )
 """Calls that take memory from the driver or give it back: a caching allocator makes them while it warms up."""
 
-SEGMENT_CALL = lazy_pattern(r"cuMem(Create|Map|Unmap|SetAccess|Release|AddressReserve)")
+SEGMENT_CALL = re.compile(r"cuMem(Create|Map|Unmap|SetAccess|Release|AddressReserve)")
 """Calls with which expandable segments of PyTorch's allocator grow and shrink."""
 
-RELEASE_CALL = lazy_pattern(r"(cuda|hip|cu)(Mem|Host)?Free(?!.*Async)|cuMem(Unmap|Release)")
+RELEASE_CALL = re.compile(r"(cuda|hip|cu)(Mem|Host)?Free(?!.*Async)|cuMem(Unmap|Release)")
 """Calls that give memory back to the driver."""
 
-PAGEABLE_UPLOAD = lazy_pattern(r"Memcpy HtoD \(Pageable")
+PAGEABLE_UPLOAD = re.compile(r"Memcpy HtoD \(Pageable")
 """Copies to a device from host memory that is not pinned."""
 
-UPLOAD = lazy_pattern(r"Memcpy (HtoD|H2D|M2D)|CopyHostToDevice", re.IGNORECASE)
+UPLOAD = re.compile(r"Memcpy (HtoD|H2D|M2D)|CopyHostToDevice", re.IGNORECASE)
 """Copies to a device from any host memory; AMD writes ``Host`` for memory that is pinned and that is not."""
 
-HOST_ALLOCATION_CALL = lazy_pattern(r"(cuda|hip|cu)(Host(Malloc|Alloc|Free|Register)|(Mem)?(Malloc|Alloc|Free)Host)")
+HOST_ALLOCATION_CALL = re.compile(r"(cuda|hip|cu)(Host(Malloc|Alloc|Free|Register)|(Mem)?(Malloc|Alloc|Free)Host)")
 """Calls that pin memory of the host, and release it."""
 
-COPY_TO_HOST = lazy_pattern(r"Memcpy (DtoH|D2H|D2M)|CopyDeviceToHost", re.IGNORECASE)
+COPY_TO_HOST = re.compile(r"Memcpy (DtoH|D2H|D2M)|CopyDeviceToHost", re.IGNORECASE)
 """Copies from a device to the host."""
 
-VALUE_READING_OPERATOR = lazy_pattern(
+VALUE_READING_OPERATOR = re.compile(
     r"aten::(item|_local_scalar_dense|is_nonzero|nonzero(_numpy)?|_?unique\w*|masked_select|equal|allclose|bincount)$"
 )
 """Operators whose result the host needs before it can go on: a number, or how many elements there are."""
 
-COMPILATION = lazy_pattern(
+COMPILATION = re.compile(
     r".*\(dynamo_timed\)$|entire_frame_compile$|torch/_dynamo/convert_frame\.py\(\d+\): _?compile"
     r"|torch/_inductor/compile_fx\.py\(\d+\): (compile_fx_inner|fx_codegen_and_compile)"
     r"|torch/_inductor/runtime/triton_heuristics\.py\(\d+\): (autotune_to_one|benchmark_all|precompile)"
@@ -352,19 +351,19 @@ COMPILATION = lazy_pattern(
 """Annotations (``compile_fx_inner (dynamo_timed)``) and frames while PyTorch or Triton compiles, tunes kernels or
 captures a graph; what runs the result later has other names."""
 
-CAPTURE_CALL = lazy_pattern(r"(cuda|hip|cu)StreamBeginCapture")
+CAPTURE_CALL = re.compile(r"(cuda|hip|cu)StreamBeginCapture")
 """Calls from which on a stream's work is captured in a graph, instead of run."""
 
-CAPTURE_END_CALL = lazy_pattern(r"(cuda|hip|cu)StreamEndCapture")
+CAPTURE_END_CALL = re.compile(r"(cuda|hip|cu)StreamEndCapture")
 """Calls that end a capture."""
 
-CAPTURED_CALL = lazy_pattern(r"(cuda|hip|cu(?!da))(?!Graph|\w*HostFunc)\w*(Launch|Memcpy|Memset)")
+CAPTURED_CALL = re.compile(r"(cuda|hip|cu(?!da))(?!Graph|\w*HostFunc)\w*(Launch|Memcpy|Memset)")
 """Calls that, during a capture, each become a node of the graph with a GPU activity of its own."""
 
-FILL_KERNEL = lazy_pattern(r"fillBuffer")
+FILL_KERNEL = re.compile(r"fillBuffer")
 """Kernels with which AMD's runtime sets memory."""
 
-WAITING_OS_CALL = lazy_pattern(
+WAITING_OS_CALL = re.compile(
     r"not running|pthread_(cond_\w*wait|mutex_\w*lock|rwlock_\w*lock|join|\w*timedjoin_np|barrier_wait|spin_lock)"
     r"|sem_\w*wait|sem(timed)?op$|futex|p?poll$|p?select$|epoll_p?wait|io_getevents|(clock_)?nanosleep|u?sleep$"
     r"|wait(pid|id|3|4)?$|sig(timed)?wait(info)?$|sigsuspend|pause$|accept4?$|connect$|recv(from|m?msg)?$|read$|flock$"
@@ -373,14 +372,14 @@ WAITING_OS_CALL = lazy_pattern(
 """Calls of the operating system in which a thread waits, and times in which it did not run; source: the functions that
 Nsight Systems traces with ``--trace=osrt``."""
 
-GARBAGE_COLLECTION = lazy_pattern(r"(Python GC|<built-in function collect>|gc[._]collect|garbage[ _]collection)$")
+GARBAGE_COLLECTION = re.compile(r"(Python GC|<built-in function collect>|gc[._]collect|garbage[ _]collection)$")
 """Python frames and annotations while Python collects garbage: ``Python GC`` is written with
 ``record_python_gc_info`` (PyTorch 2.9), the second by the stack tracer for a call of ``gc.collect()``."""
 
-COLLECT_CALL = lazy_pattern(r"<built-in function collect>|gc[._]collect")
+COLLECT_CALL = re.compile(r"<built-in function collect>|gc[._]collect")
 """Those of them that the program asked for itself."""
 
-OWN_FRAME = lazy_pattern(r"(?!torch/|<)[^<]*\.py\(\d+\): ")
+OWN_FRAME = re.compile(r"(?!torch/|<)[^<]*\.py\(\d+\): ")
 """Python frames of a program's own files and of libraries, not of PyTorch: ``train.py(12): step``."""
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hta_graph.errors import HtaGraphError, TraceError
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.storage.location import Location, is_remote, prefetch_stats
-from hta_graph.text.lazy_pattern import lazy_pattern
+from hta_graph.base.errors import HtaGraphError, TraceError
+from hta_graph.base.storage.location import Location, is_remote, prefetch_stats
 
 if TYPE_CHECKING:
     from hta_graph.trace.json_reader import Header
 
-PATTERN = lazy_pattern(r"[*?\[]")
-RANK_IN_FILE_NAME = lazy_pattern(r"(?<![a-z])rank[-_]?(\d+)|(?:^|[-_.])worker(\d+)_step", re.IGNORECASE)
+PATTERN = re.compile(r"[*?\[]")
+RANK_IN_FILE_NAME = re.compile(r"(?<![a-z])rank[-_]?(\d+)|(?:^|[-_.])worker(\d+)_step", re.IGNORECASE)
 """``rank0``, ``rank_0``, ``rank-00``, ``worker0_step_12``."""
 ARCHIVE_ENDINGS = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.zst")
 EXPORT_ENDINGS = (".sqlite",)
@@ -28,7 +26,7 @@ UNREAD_ENDINGS = (".xz", ".bz2", ".lz4", ".7z", ".rar")
 """Packed as nothing here unpacks: traces and ranks by their names are ranks all the same."""
 FLIGHT_FOLDER = "flight"
 """The folder next to traces that holds dumps of the flight recorder, if they have their own."""
-DUMP_NAME = lazy_pattern(r".*\.json[^/]*|(?:nccl|comm_lib|fr)_trace_(?:rank_)?\d+(?:\.\w{1,8})?")
+DUMP_NAME = re.compile(r".*\.json[^/]*|(?:nccl|comm_lib|fr)_trace_(?:rank_)?\d+(?:\.\w{1,8})?")
 """Names of dumps: JSON, and those that PyTorch itself writes (``TORCH_FR_DUMP_TEMP_FILE``), which are pickles."""
 LONGEST_SETTING = 100
 """How many characters of a version are kept."""
@@ -143,7 +141,7 @@ def _dumps_in(folder: Location) -> list[Location]:
     return sorted(path for path in folder.iterdir() if DUMP_NAME.fullmatch(path.name) and path.is_file())
 
 
-DERIVED = lazy_pattern(
+DERIVED = re.compile(
     r"(?:overlaid_(?:critical_path_)?)?(?P<stem>.+?)(?:_with_counters)?(?P<suffix>\.json(?:\.gz|\.zst)?)"
 )
 """How the copies of traces are called that are written with counters or an overlay."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hta_graph.model import EventKind, Ids
-from hta_graph.quick_dataclass import dataclass
 
 FileColumns = dict[str, Any]
 

@@ -10,24 +10,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import distinct, find_sorted, first_of_runs
-from hta_graph.errors import Remedy, TraceError
+from hta_graph.base.arrays import distinct, find_sorted, first_of_runs
+from hta_graph.base.errors import Remedy, TraceError
+from hta_graph.base.storage.location import Location
 from hta_graph.model import GPU_KINDS, Bools, EventKind, Ids, Ints, kind_mask
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.storage.location import Location
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 FileColumns = dict[str, Any]
 
-NUMBERED = lazy_pattern(r"(.*?)(-?\d{1,18})\D{0,3}", re.DOTALL)
-RANK_IN_PROCESS = lazy_pattern(r"(?<![a-z])rank[ _:=-]{0,2}(\d{1,6})", re.IGNORECASE)
-LABEL = lazy_pattern(r"([A-Z]{2})(\d{1,6})")
+NUMBERED = re.compile(r"(.*?)(-?\d{1,18})\D{0,3}", re.DOTALL)
+RANK_IN_PROCESS = re.compile(r"(?<![a-z])rank[ _:=-]{0,2}(\d{1,6})", re.IGNORECASE)
+LABEL = re.compile(r"([A-Z]{2})(\d{1,6})")
 """A rank in one kind of parallelism, as in SGLang's ``[TP01-EP03]``; that merger sorts by DP, EP, PP and TP."""
 NAMED = "rank "
 """How the text of a process key begins that names a rank."""

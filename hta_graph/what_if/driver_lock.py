@@ -14,18 +14,17 @@ recorded as it does by this order, so that without changes nothing changes.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import distinct, take_or
+from hta_graph.base.arrays import distinct, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import RETURNS, Bools, EdgeKind, Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.replay_graph import ReplayGraph
 

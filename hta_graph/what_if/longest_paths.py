@@ -11,15 +11,15 @@ stream               g ── h ──                 g, h: sums from a; e: the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import distinct, expand_ranges, first_of_runs, freeze, summed_by, take_or
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import distinct, expand_ranges, first_of_runs, freeze, summed_by, take_or
+from hta_graph.base.errors import QueryError
 from hta_graph.model import Bools, Floats, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 
 UNREACHED = -(2**61)
 """Below this a value (ns) says that no way leads to a point."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from hta_graph.graph.dependency_graph import DependencyGraph, RankSource, require_graph
 from hta_graph.model import BoundBy
 from hta_graph.paths.windows import Window, WindowQuery, median_step
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.changes import Change
 from hta_graph.what_if.modified_window import PathRow, path_columns
 from hta_graph.what_if.opportunities import Opportunity

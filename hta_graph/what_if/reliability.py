@@ -22,13 +22,13 @@ stream                    |--- idle, 2.4 ms ---|[ker][ker][ker]
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from hta_graph.arrays import distinct, take_or
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import distinct, take_or
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
@@ -37,7 +37,6 @@ from hta_graph.paths.critical_path import CriticalPath, critical_path, has_parti
 from hta_graph.paths.host_pauses import PAUSE_NS
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import Window, resolved_window
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,
     PathTotals,

@@ -26,14 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, last_of_runs, stable_order, summed_by, take_or
+from hta_graph.base.arrays import Columns, freeze, last_of_runs, stable_order, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, is_end
@@ -43,7 +43,6 @@ from hta_graph.paths.segments import OWNED_BY_SOURCE, lag_classes, owners_and_cl
 from hta_graph.paths.time_accounting import TimeAccounting, TimePart, explained_lags
 from hta_graph.paths.window_ends import NO_POINTS, issue_times
 from hta_graph.paths.windows import LATEST_NS, Window
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.longest_paths import ContractedPaths, LongestPaths
 
 DEFAULT_LAG_NS = 10_000

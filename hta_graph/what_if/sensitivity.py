@@ -13,6 +13,7 @@ some factors, and a straight line between these.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import pairwise
@@ -24,7 +25,6 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy, Ints
 from hta_graph.paths.windows import WindowQuery
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.driver_lock import locked_calls
 from hta_graph.what_if.longest_paths import DecidedPaths
 from hta_graph.what_if.modified_window import (

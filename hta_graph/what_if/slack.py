@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.arrays import freeze
-from hta_graph.errors import UsageError
+from hta_graph.base.arrays import freeze
+from hta_graph.base.errors import UsageError
 from hta_graph.graph.conversion import labels
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
@@ -16,7 +17,6 @@ from hta_graph.model import Bools, BoundBy, Ids, Ints
 from hta_graph.paths.binding_edges import lane_runs
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import WindowQuery
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.longest_paths import UNREACHED, LongestPaths
 from hta_graph.what_if.replay import replay_graph
 from hta_graph.what_if.replay_graph import ReplayGraph

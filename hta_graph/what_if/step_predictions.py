@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log, pi, sqrt
 from statistics import median, stdev
 
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.windows import WindowQuery, step, step_lengths
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.changes import Change
 from hta_graph.what_if.predict import predict
 

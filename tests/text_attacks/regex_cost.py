@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 
 import analyses
 import hta_graph
-from hta_graph.text.lazy_pattern import LazyPattern
 
 ALPHABET = (
     "a", "A", "_", "1", "0", " ", "\t", "\n", "/", ":", "::", "<", "(", "{", "[", '"', "\\", '\\"', ",", ".", "-", "}",
@@ -95,12 +94,12 @@ def _inline_patterns(name: str, text: str) -> Iterator[tuple[str, re.Pattern[Any
 
 
 def _patterns_in(value: Any) -> Iterator[re.Pattern[Any]]:
-    if isinstance(value, LazyPattern):
-        yield value.compiled()
+    if isinstance(value, re.Pattern):
+        yield value
     elif isinstance(value, dict | tuple | list) and len(value) < 200:
         for item in value.values() if isinstance(value, dict) else value:
             every = item if isinstance(item, tuple) else (item,)
-            yield from (each.compiled() for each in every if isinstance(each, LazyPattern))
+            yield from (each for each in every if isinstance(each, re.Pattern))
 
 
 class TooLongError(Exception):

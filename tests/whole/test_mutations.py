@@ -16,8 +16,8 @@ def test_every_mutations_text_is_in_its_file_exactly_once() -> None:
 
 
 def test_a_text_that_has_gone_is_named() -> None:
-    gone = Mutation("of nothing", "hta_graph/build.py", "no such text", "another")
-    assert stale_texts([gone]) == ["of nothing: 0 times in hta_graph/build.py"]
+    gone = Mutation("of nothing", "hta_graph/build/from_trace.py", "no such text", "another")
+    assert stale_texts([gone]) == ["of nothing: 0 times in hta_graph/build/from_trace.py"]
 
 
 def test_every_mutation_changes_something_and_has_a_name_and_tests_of_its_own() -> None:

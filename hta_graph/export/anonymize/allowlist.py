@@ -12,7 +12,6 @@ from typing import Any
 from hta_graph.export.anonymize.pseudonyms import IdMap, Pseudonyms, collective_word
 from hta_graph.export.anonymize.public_names import SYNC_RECORDS
 from hta_graph.model import EventKind
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.json_reader import Header, number_or_text
 from hta_graph.trace.profiler_names import KERNEL_OF_CALL, PROCESS_GROUP_CALL
 
@@ -33,21 +32,21 @@ SHAPE_ARGUMENTS = {
 """What shows the size of tensors, or how a kernel was launched for them."""
 
 DIMENSION_ARGUMENTS = {"Input Dims", "Input dims"}
-TYPE_PATTERN = lazy_pattern(
+TYPE_PATTERN = re.compile(
     r"(c10::)?(float|double|half|bfloat16|bool|byte|char|short|int|long|long int|unsigned char|signed char|short int"
     r"|unsigned int|u?int\d{1,2}|float\d{1,2}(_\w{1,12})?|complex\w{0,8}(<\w{1,10}>)?|Scalar|ScalarList|TensorList"
     r"|OptionalTensorList|GenericList|Generic ?Dict|Device|None|Float8_\w{1,12})",
     re.IGNORECASE,
 )
-COLLECTIVE_PATTERN = lazy_pattern(
+COLLECTIVE_PATTERN = re.compile(
     r"_?(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce|gather|scatter|barrier|send|recv)"
     r"(v|_base|_oop|_sparse|_into_tensor|_tensor|_coalesced|_block)*|wait|coalesced"
 )
-SYNC_PATTERN = lazy_pattern(SYNC_RECORDS)
-COUNTER_PATTERN = lazy_pattern(r"[a-z0-9]{1,12}__[a-z0-9_]{1,100}(\.[a-z_]{1,30}){0,3}")
-RANK_LIST_PATTERN = lazy_pattern(r"[\[\]\d, .]{0,20000}")
+SYNC_PATTERN = re.compile(SYNC_RECORDS)
+COUNTER_PATTERN = re.compile(r"[a-z0-9]{1,12}__[a-z0-9_]{1,100}(\.[a-z_]{1,30}){0,3}")
+RANK_LIST_PATTERN = re.compile(r"[\[\]\d, .]{0,20000}")
 KNOWN_DESCRIPTIONS = ("", "undefined", "default_pg")
-RANK_PATTERN = lazy_pattern(r"\d{1,9}|")
+RANK_PATTERN = re.compile(r"\d{1,9}|")
 LARGEST_SIZE = 1 << 40
 MAX_DEPTH = 8
 
@@ -192,7 +191,7 @@ def _plain_inputs(value: Any) -> Any:
     return [item if isinstance(item, str) and _INPUT.fullmatch(item) else "" for item in value]
 
 
-_INPUT = lazy_pattern(r"[\[\]\d, .eE+-]{0,2000}|True|False|None")
+_INPUT = re.compile(r"[\[\]\d, .eE+-]{0,2000}|True|False|None")
 
 
 def _sizes_only(value: Any) -> Any:
@@ -239,15 +238,15 @@ DEVICE_NUMBERS = {
 }  # fmt: skip
 """What is kept of a device besides its name."""
 
-GPU_NAME = lazy_pattern(
+GPU_NAME = re.compile(
     r"(NVIDIA |AMD |Intel\(R\) )?(GeForce|Quadro|Tesla|TITAN|RTX|GTX|Instinct|Radeon|Data Center GPU Max|Graphics|DGX"
     r"|[ABHVLPTK]\d{1,3}0?|GH200|GB\d00|MI\d{2,3}[A-Z]?)[\w .()+/-]{0,40}"
 )
 """How GPUs are called by those who sell them."""
 
-BACKEND_NAME = lazy_pattern(r"((cpu|cuda|xpu|hpu|mps|npu):)?(nccl|gloo|mpi|ucc|xccl|hccl|rccl|fake|undefined)(,|$)")
-RECORDER = lazy_pattern(r"Nsight Systems( \d{1,9}(\.\d{1,9}){0,4})?( \(schema \d{1,9}(\.\d{1,9}){0,4}\))?")
-VERSION_NUMBER = lazy_pattern(r"\d{1,9}(\.\d{1,9}){0,4}")
+BACKEND_NAME = re.compile(r"((cpu|cuda|xpu|hpu|mps|npu):)?(nccl|gloo|mpi|ucc|xccl|hccl|rccl|fake|undefined)(,|$)")
+RECORDER = re.compile(r"Nsight Systems( \d{1,9}(\.\d{1,9}){0,4})?( \(schema \d{1,9}(\.\d{1,9}){0,4}\))?")
+VERSION_NUMBER = re.compile(r"\d{1,9}(\.\d{1,9}){0,4}")
 
 
 def allowed_header(header: Header, names: Pseudonyms, *, shapes: bool) -> dict[str, Any]:

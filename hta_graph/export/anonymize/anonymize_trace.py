@@ -7,6 +7,7 @@ another rank.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
@@ -16,17 +17,16 @@ import msgspec
 import numpy as np
 import orjson
 
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
+from hta_graph.base.storage.atomic_write import write_file
+from hta_graph.base.storage.compress import compressed_for
+from hta_graph.base.storage.location import Location
+from hta_graph.base.storage.output_paths import check_output
+from hta_graph.base.text.formatting import microseconds
 from hta_graph.export.anonymize.allowlist import ArgumentAllowlist, allowed_header
 from hta_graph.export.anonymize.keep_options import KEEP_OPTIONS
 from hta_graph.export.anonymize.pseudonyms import IdMap, Pseudonyms
 from hta_graph.model import EventKind, Ints
-from hta_graph.storage.atomic_write import write_file
-from hta_graph.storage.compress import compressed_for
-from hta_graph.storage.location import Location
-from hta_graph.storage.output_paths import check_output
-from hta_graph.text.formatting import microseconds
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.columnize import start_times
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.json_reader import FilePart, Number, RowReader, RowShape, number_or_text
@@ -39,10 +39,10 @@ NAMELESS_CALLS = "privateuse1_runtime"
 ARROW_CATEGORIES = (*LAUNCH_ARROWS, "fwdbwd")
 """Categories of arrows, which are their names too."""
 
-PROCESS_NAMES = lazy_pattern(r"python[\d.]*|Spans|Traces|PyTorch Profiler|")
-PROCESS_LABELS = lazy_pattern(r"(CPU|GPU|NPU|XPU|MTIA)( \d{1,4})?|")
-THREAD_NAMES = lazy_pattern(r"stream \d{1,9}( \d{1,9})?|PyTorch Profiler|")
-TITLED_THREAD = lazy_pattern(
+PROCESS_NAMES = re.compile(r"python[\d.]*|Spans|Traces|PyTorch Profiler|")
+PROCESS_LABELS = re.compile(r"(CPU|GPU|NPU|XPU|MTIA)( \d{1,4})?|")
+THREAD_NAMES = re.compile(r"stream \d{1,9}( \d{1,9})?|PyTorch Profiler|")
+TITLED_THREAD = re.compile(
     r"thread -?\d+ \((python[\d.]*|pt_(main_thread|autograd_\d+|gloo_runloop|data_\w+|nccl_\w+))\)"
 )
 LARGEST_ORDER = 10_000

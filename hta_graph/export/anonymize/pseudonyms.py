@@ -19,7 +19,6 @@ from typing import Any
 from hta_graph.export.anonymize.public_names import LONGEST_NAME, is_public
 from hta_graph.model import EventKind
 from hta_graph.multi_rank.matching.read_communications import PEER_PATTERN, communication_kind
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace import profiler_names as known
 from hta_graph.trace.table import LaneTable
 
@@ -40,7 +39,7 @@ CATEGORIES: dict[EventKind, str] = {
 """What stands for a name of each kind; a number is added."""
 
 EVALUATED = "autograd::engine::evaluate_function: "
-LONE_NUMBER = lazy_pattern(r"(?<!\w)\d{1,9}(?!\w)")
+LONE_NUMBER = re.compile(r"(?<!\w)\d{1,9}(?!\w)")
 """Numbers that stand alone: analyses take names that differ in these only for one place of a program."""
 MAX_NUMBERS = 8
 
@@ -49,11 +48,11 @@ COLLECTIVE_WORDS = (
     r"send_?recv", r"(?<![a-z])i?send(?![a-z])", r"(?<![a-z])i?recv(?![a-z])", r"(?<![a-z])gather",
     r"(?<![a-z])scatter", r"(?<![a-z])reduce",
 )  # fmt: skip
-COLLECTIVE_PATTERNS = [lazy_pattern(pattern) for pattern in COLLECTIVE_WORDS]
-TRITON = lazy_pattern(r"triton_(poi|per|red|tem|for|spl|unk)_")
-SOURCE_LINE = lazy_pattern(r"\.py\((\d{1,9})\): ")
-MODULE_FRAME_NAME = lazy_pattern(r"nn\.Module: .*?(_\d{1,9})?", re.DOTALL)
-OBJECT_ADDRESS = lazy_pattern(r" object at 0x[0-9a-fA-F]+")
+COLLECTIVE_PATTERNS = [re.compile(pattern) for pattern in COLLECTIVE_WORDS]
+TRITON = re.compile(r"triton_(poi|per|red|tem|for|spl|unk)_")
+SOURCE_LINE = re.compile(r"\.py\((\d{1,9})\): ")
+MODULE_FRAME_NAME = re.compile(r"nn\.Module: .*?(_\d{1,9})?", re.DOTALL)
+OBJECT_ADDRESS = re.compile(r" object at 0x[0-9a-fA-F]+")
 
 _CALL_PREFIXES = (
     known.AMD_CALL, known.BLOCKING_CALL, known.DEVICE_SYNC_CALL, known.STREAM_SYNC_CALL, known.ENQUEUEING_CALL,
@@ -65,13 +64,13 @@ _COPY_PREFIXES = (
     known.COPY_KIND, known.COPY_TO_PAGEABLE, known.COPY_BLOCKING_SYNCHRONOUS_CALL, known.PAGEABLE_UPLOAD,
     known.COPY_TO_HOST,
 )  # fmt: skip
-_LOADING_PATTERNS = tuple(lazy_pattern(pattern) for pattern in known.DATA_LOADING)
+_LOADING_PATTERNS = tuple(re.compile(pattern) for pattern in known.DATA_LOADING)
 _MATCHED: dict[str, tuple[re.Pattern[str], ...]] = {
     "operator": (
         known.AUTOGRAD_OPERATOR,
         known.VALUE_READING_OPERATOR,
         known.IN_PROCESS_LOADING,
-        lazy_pattern("aten::"),
+        re.compile("aten::"),
     ),
     "call": _CALL_PREFIXES,
     "copy": _COPY_PREFIXES,
@@ -252,10 +251,10 @@ def _types_of_name(category: str, text: str) -> tuple[object, ...]:
 FIRST_NEW_ID = 1000
 """Above the numbers of devices, which stand in the same place for a viewer."""
 
-WHOLE_NUMBER = lazy_pattern(r"\d{1,18}")
+WHOLE_NUMBER = re.compile(r"\d{1,18}")
 OLD_PROCESSES = ("CPU functions", "CUDA functions", "XPU functions")
 """The processes of PyTorch's profiler before Kineto: they say what its rows are."""
-STREAM_NAME = lazy_pattern(r"(?:stream )?-?\d{1,18}")
+STREAM_NAME = re.compile(r"(?:stream )?-?\d{1,18}")
 
 
 class IdMap:

@@ -11,7 +11,6 @@ import re
 from functools import lru_cache
 
 from hta_graph.model import EventKind
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.engine_steps import SGLANG_MODES, read_step_name
 from hta_graph.trace.profiler_names import COPY_KERNEL, MARKER_KERNEL, PROCESS_GROUP_CALL, SET_KERNEL, STEP_NAME
 
@@ -95,7 +94,7 @@ PUBLIC_SHAPES: dict[EventKind, str] = {
 }
 """What a public name of each kind looks like, all of it; kernels have tables of their own."""
 
-PLAIN_KERNEL = lazy_pattern(
+PLAIN_KERNEL = re.compile(
     r"(kepler|maxwell|pascal|volta|turing|ampere|hopper|blackwell|sm\d+|cudnn|cudnn_infer|cudnn_train)_"
     r"\w*(gemm|scudnn|cudnn|conv|wgrad|dgrad|fprop)\w*"
     r"|nvjet_\w+|Cijk_\w+|igemm_(fwd|bwd|wrw)_\w+|__amd_rocclr_\w+|(nccl|rccl)(Dev)?Kernel\w*"
@@ -103,13 +102,13 @@ PLAIN_KERNEL = lazy_pattern(
 )
 """Kernels of NVIDIA's and AMD's libraries whose names are one word, and the rows of MTIA's devices."""
 
-LIBRARY_NAMESPACES = lazy_pattern(
+LIBRARY_NAMESPACES = re.compile(
     r"at|c10|torch|cub|thrust|std|cuda|cute|cutlass\w*|cudnn\w*|cask_cudnn\w*|cublas\w*|cusparse\w*|cufft\w*|nccl\w*|rccl\w*"
     r"|pytorch_flash|flash(_fwd|_bwd)?\w*|at_cuda_detail|fbgemm_gpu|rocprim|hipcub|ck|ck_tile|PyTorchMemEffAttention|native"
 )
 """Namespaces of public libraries, from which whole C++ names begin."""
 
-CPP_WORDS = lazy_pattern(
+CPP_WORDS = re.compile(
     r"void|bool|char|short|int|long|float|double|half|unsigned|signed|const|volatile|true|false|nullptr|decltype|lambda"
     r"|operator|enum|struct|class|u?int(8|16|32|64)?_t|size_t|__half2?|__nv_bfloat162?|__hip_bfloat16|hip_bfloat16"
     r"|(float|double|int|uint|half|char|long|short)\d|type|instance|(DefaultPtr|RestrictPtr)Traits"
@@ -122,12 +121,12 @@ CPP_WORDS = lazy_pattern(
 )
 """Words of C++, and names of libraries that stand in no namespace."""
 
-UNNAMED = lazy_pattern(r"\(anonymous namespace\)::|\{lambda\([^{}]*\)#\d+\}|\{unnamed\w*#\d+\}")
-IDENTIFIERS = lazy_pattern(r"(?<![\w:])[A-Za-z_]\w*(?:::~?\w+)*")
+UNNAMED = re.compile(r"\(anonymous namespace\)::|\{lambda\([^{}]*\)#\d+\}|\{unnamed\w*#\d+\}")
+IDENTIFIERS = re.compile(r"(?<![\w:])[A-Za-z_]\w*(?:::~?\w+)*")
 LONGEST_NAME = 20_000
 """Characters: a longer name is not examined and counts as private."""
 
-_COMPILED = {kind: lazy_pattern(shape) for kind, shape in PUBLIC_SHAPES.items()}
+_COMPILED = {kind: re.compile(shape) for kind, shape in PUBLIC_SHAPES.items()}
 
 
 @lru_cache(maxsize=1 << 16)
@@ -148,7 +147,7 @@ def is_public(kind: EventKind, name: str) -> bool:
     return name in PROCESS_GROUP_CALL or (kind in _COMPILED and _COMPILED[kind].fullmatch(name) is not None)
 
 
-STEP_WORDS = lazy_pattern(
+STEP_WORDS = re.compile(
     r"execute|context|generation|new|cached|sq|sk|sqsq|sqsk|step|bs|toks?|eager|prefill|decode|diffusion|[xcgpd]|ctx"
     r"|spec|forward|id"
 )

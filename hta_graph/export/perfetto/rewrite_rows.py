@@ -7,17 +7,17 @@ rewritten   {"ph": "X", "pid": 9, "tid": 7, "ts": 37.5, "name": "gemm", …}   s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
 import orjson
 
+from hta_graph.base.text.formatting import microseconds
 from hta_graph.export.perfetto.append_events import CHUNK_BYTES, OriginalTrace, buffer_address
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.formatting import microseconds
 from hta_graph.trace.timestamps import INVALID, nanoseconds
 
 MAX_PROCESSES_PER_RANK = 1000

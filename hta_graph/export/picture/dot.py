@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, Literal
 
 import graphviz
 
-from hta_graph.errors import MissingProgramError, OutputError
+from hta_graph.base.errors import MissingProgramError, OutputError
 from hta_graph.export.picture.boxes import IDLE_PREFIX, OPERATOR_SIGN, Box, Link, NamedTime, operator_over
 from hta_graph.export.picture.style import (
     ANCHOR,
@@ -28,7 +29,6 @@ from hta_graph.export.picture.style import (
 )
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import CLASS_LABELS, EventKind
-from hta_graph.quick_dataclass import dataclass
 
 
 def run_dot(source: str, form: str, target: str | Path) -> bytes:

@@ -6,11 +6,12 @@ Arrows are edges between lanes, those of the path first; in a job they start at 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
+from hta_graph.base.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
 from hta_graph.export.picture.style import format_duration, short_label
 from hta_graph.export.picture.svg import text_width
 from hta_graph.graph.edges import EventEdges
@@ -27,7 +28,6 @@ from hta_graph.paths.level_of_detail import (
     tracks_on_lanes,
 )
 from hta_graph.paths.segments import SegmentTable
-from hta_graph.quick_dataclass import dataclass
 
 MAX_OTHER_ARROWS = 24
 """Arrows off the path are drawn if there are no more than this."""

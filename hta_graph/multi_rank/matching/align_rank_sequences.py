@@ -12,14 +12,13 @@ rank is aligned to those before it. Positions align:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, column_types
+from hta_graph.base.arrays import Columns, column_types
 from hta_graph.model import Bools, Floats, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 
 CLOSE_ENDS_NS = 200_000
 """The ends of one collective on several ranks are at most about so far apart (188 µs on 8 H100)."""

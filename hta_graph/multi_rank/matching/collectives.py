@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 
 import numpy as np
 
-from hta_graph.arrays import Columns, pair_key, rows_by_value
+from hta_graph.base.arrays import Columns, pair_key, rows_by_value
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Codes, Ids, Ints
 from hta_graph.multi_rank.matching.align_rank_sequences import MIN_PAIRS
@@ -36,7 +36,6 @@ from hta_graph.multi_rank.matching.match_checks import (
 from hta_graph.multi_rank.matching.match_ranks import ORDER, MatchedChannel, MatchKey, match_ranks, rank_records
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.matching.worker_groups import MAX_HOST_OFFSET_NS, with_worker_groups
-from hta_graph.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from typing import Any, Generic, Protocol, TypeVar
@@ -17,7 +17,6 @@ import numpy as np
 
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 
 IndicesByRank = Mapping[int, Sequence[int]]
 """Per rank the places of a channel's communications in its record."""

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import run_numbers
+from hta_graph.base.arrays import run_numbers
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.multi_rank.matching.communications import (
@@ -39,7 +39,6 @@ from hta_graph.multi_rank.matching.communications import (
     integer_argument,
     workers_in_order,
 )
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.event_args import EventArgs, read_event_args
 from hta_graph.trace.profiler_names import MESSAGE_ROWS, PROCESS_GROUP_CALL
 

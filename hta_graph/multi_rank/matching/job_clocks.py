@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.arrays import distinct, first_of_runs
+from hta_graph.base.arrays import distinct, first_of_runs
 from hta_graph.model import Floats, Ints
 from hta_graph.multi_rank.matching.communications import Match, RankCommunications, Recording
 from hta_graph.multi_rank.matching.pair_clocks import (
@@ -33,7 +33,6 @@ from hta_graph.multi_rank.matching.pair_clocks import (
     offset_bounds,
     pair_clocks,
 )
-from hta_graph.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from heapq import nlargest, nsmallest
 
 import numpy as np
 
-from hta_graph.arrays import Columns, find_sorted, pair_key, rows_by_value
+from hta_graph.base.arrays import Columns, find_sorted, pair_key, rows_by_value
 from hta_graph.model import Bools, Codes, Ints
 from hta_graph.multi_rank.matching.align_rank_sequences import MIN_PAIRS, SIMULTANEOUS_NS, SIMULTANEOUS_SHARE
 from hta_graph.multi_rank.matching.communications import ALL_RANKS, WORKER, Match, RankCommunications, RankRecord
@@ -21,7 +22,6 @@ from hta_graph.multi_rank.matching.job_clocks import JobClocks
 from hta_graph.multi_rank.matching.match_ranks import ORDER, MatchedChannel, MatchKey
 from hta_graph.multi_rank.matching.pair_clocks import members_of_matches
 from hta_graph.multi_rank.matching.read_communications import communication_kind
-from hta_graph.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False)

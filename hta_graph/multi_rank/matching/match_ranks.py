@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.align_rank_sequences import CLOSE_ENDS_NS, CommunicationSequence, align_ranks
 from hta_graph.multi_rank.matching.communications import (
@@ -34,7 +34,6 @@ from hta_graph.multi_rank.matching.communications import (
     RankRecord,
     listed_ranks,
 )
-from hta_graph.quick_dataclass import dataclass
 
 MATCHED_BY = ("comms id", "sequence number", "order")
 """How kernels were found to belong together, the surest way first."""

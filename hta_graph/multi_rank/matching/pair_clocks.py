@@ -10,15 +10,14 @@ All pairs of a job are compared at once, laid end to end as columns; ``pair`` nu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 
-from hta_graph.arrays import Columns, expand_ranges, first_of_runs, medians_by, summed_by
+from hta_graph.base.arrays import Columns, expand_ranges, first_of_runs, medians_by, summed_by
 from hta_graph.model import Bools, Floats, Ints
 from hta_graph.multi_rank.matching.communications import ALL_RANKS, Match, RankCommunications
-from hta_graph.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

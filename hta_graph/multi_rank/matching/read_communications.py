@@ -11,14 +11,14 @@ ProcessGroupNCCL.cpp.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hta_graph.gpu_activity import Activities, WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.timeline import nearest_around
@@ -41,8 +41,7 @@ from hta_graph.multi_rank.matching.communications import (
     listed_ranks,
 )
 from hta_graph.multi_rank.matching.gloo_events import read_gloo_communications
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
+from hta_graph.paths.gpu_activity import Activities, WorkType, activities
 from hta_graph.trace.event_args import EventArgs, Objects, read_event_args
 from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL
 
@@ -53,7 +52,7 @@ INTEGER_ARGUMENTS = {
     "Seq", "Comms Id", "Group size", "In msg nelems", "Out msg nelems", "Src Rank", "Dst Rank", "Rank",
     "Global rank start", "Global rank stride",
 }  # fmt: skip
-DIGITS = lazy_pattern(r"\d{1,20}")
+DIGITS = re.compile(r"\d{1,20}")
 
 
 @dataclass(frozen=True)
@@ -140,18 +139,18 @@ SEND_RECV = "send_recv"
 """A kernel that runs sends, receives and all-to-alls alike."""
 
 KIND_PATTERNS = (
-    ("all", lazy_pattern(r"all_?reduce|cross_device_reduce|reduce_?scatter|all_?gather|all_?to_?all|barrier")),
-    (SEND_RECV, lazy_pattern(r"send_?recv")),
-    ("broadcast", lazy_pattern(r"broadcast")),
-    ("send", lazy_pattern(r"(?<![a-z])i?send(?![a-z])")),
-    ("recv", lazy_pattern(r"(?<![a-z])i?recv(?![a-z])")),
-    ("gather", lazy_pattern(r"(?<![a-z])gather")),
-    ("scatter", lazy_pattern(r"(?<![a-z])scatter")),
-    ("reduce", lazy_pattern(r"(?<![a-z])reduce")),
+    ("all", re.compile(r"all_?reduce|cross_device_reduce|reduce_?scatter|all_?gather|all_?to_?all|barrier")),
+    (SEND_RECV, re.compile(r"send_?recv")),
+    ("broadcast", re.compile(r"broadcast")),
+    ("send", re.compile(r"(?<![a-z])i?send(?![a-z])")),
+    ("recv", re.compile(r"(?<![a-z])i?recv(?![a-z])")),
+    ("gather", re.compile(r"(?<![a-z])gather")),
+    ("scatter", re.compile(r"(?<![a-z])scatter")),
+    ("reduce", re.compile(r"(?<![a-z])reduce")),
 )
 """What a name says, the first that is found; "all" for collectives in which all wait for all."""
 
-PEER_PATTERN = lazy_pattern(r"(?<!\d)\d++\s*+(?:->|<-)\s*+(\d{1,9})(?!\d)")
+PEER_PATTERN = re.compile(r"(?<!\d)\d++\s*+(?:->|<-)\s*+(\d{1,9})(?!\d)")
 """``nccl:send 0->1`` and ``nccl:recv 1<-0``: own rank and the other, numbered within their group."""
 
 LARGEST_GROUP = 1 << 20

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -41,7 +41,6 @@ from hta_graph.multi_rank.matching.communications import (
 )
 from hta_graph.multi_rank.matching.gloo_events import awaited_rank
 from hta_graph.multi_rank.matching.pair_clocks import MAX_DRIFT
-from hta_graph.quick_dataclass import dataclass
 
 Workers = tuple[int, ...]
 """One worker of a rank or two neighbors, by number."""

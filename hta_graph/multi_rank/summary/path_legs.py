@@ -10,11 +10,11 @@ What a leg passes is read from the rank's whole graph.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, freeze, take_or
+from hta_graph.base.arrays import Columns, distinct, freeze, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import end_point, event_of, is_end, start_point
@@ -25,7 +25,6 @@ from hta_graph.paths.segments import SegmentTable, segments_of_paths
 from hta_graph.paths.time_accounting import TimeAccounting
 from hta_graph.paths.window_ends import Sink
 from hta_graph.paths.windows import Window
-from hta_graph.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import freeze, take_or
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import freeze, take_or
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import event_of, is_end, start_point
@@ -28,7 +28,6 @@ from hta_graph.multi_rank.summary.boundary_events import boundary_rows, contract
 from hta_graph.paths.time_accounting import explained_lags
 from hta_graph.paths.window_ends import step_work_ends
 from hta_graph.paths.windows import Window, WindowQuery, annotation, step, step_lengths, whole
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.table import Flows, SyncTable, Trace
 
 

@@ -10,12 +10,12 @@ A node goes while that makes no more edges than it had: without any of them ever
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import distinct, first_of_runs, freeze
+from hta_graph.base.arrays import distinct, first_of_runs, freeze
 from hta_graph.model import Ids, Ints
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.longest_paths import LongestPaths
 
 ORIGIN = 0

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import column_types
-from hta_graph.errors import PatternError, QueryError
+from hta_graph.base.arrays import column_types
+from hta_graph.base.errors import PatternError, QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.job_graph import JobGraph
@@ -30,7 +30,6 @@ from hta_graph.multi_rank.what_if.replay_answer import ReplayAnswer
 from hta_graph.paths.critical_path import WHOLE_GRAPHS_REMEDY
 from hta_graph.paths.window_ends import Sink
 from hta_graph.paths.windows import Window, step, whole
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.trace.table import Flows, SyncTable
 from hta_graph.what_if.changes import Change, Removal, Scaling
 from hta_graph.what_if.longest_paths import UNREACHED

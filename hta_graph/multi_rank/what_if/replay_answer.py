@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.what_if.rank_normalization import ComparisonKeys, ComparisonTimes
 
 

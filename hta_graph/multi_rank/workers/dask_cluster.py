@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 import sys
 import warnings
@@ -16,9 +17,8 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from hta_graph.errors import ClusterError, MissingExtraError, Remedy, TooLargeError, TraceError
+from hta_graph.base.errors import ClusterError, MissingExtraError, Remedy, TooLargeError, TraceError
 from hta_graph.multi_rank.workers.tasks import READ_FEWER_HINT, READ_HERE_HINT, Task, encode_error, run_task
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LOCAL_CLUSTER = "local"
 """The cluster that is started on this machine and ends with the work."""
-ADDRESS = lazy_pattern(r"(tcp|tls|ucx|ws|wss)://(?:\[([^\]/]+)\]|([^:/\[\]]+)):(\d{1,5})")
+ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://(?:\[([^\]/]+)\]|([^:/\[\]]+)):(\d{1,5})")
 CONNECT_S = 4
 """How long each of the steps to a running cluster may take: the port, the scheduler, its workers, their versions."""
 RETRIES = 2

@@ -7,15 +7,15 @@ line of JSON, then the bytes that the function made; of one that failed the line
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from hta_graph.errors import HtaGraphError, QueryError, Remedy, TooLargeError, TraceError
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.storage.location import Location, resolve_location
-from hta_graph.text.lazy_pattern import lazy_pattern
+from hta_graph.base.errors import HtaGraphError, QueryError, Remedy, TooLargeError, TraceError
+from hta_graph.base.storage.location import Location, resolve_location
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 
 READ_HERE_HINT = Remedy("pass jobs=1 to read without other processes", "use --jobs 1 to read without other processes")
@@ -28,7 +28,7 @@ SHOW_WHERE_HINT = Remedy("pass jobs=1 to see where", "use --jobs 1 to see where"
 Chunk = bytes | bytearray | memoryview
 """Bytes of an answer, as they lie in memory."""
 
-FUNCTION = lazy_pattern(r"(hta_graph(?:\.[a-z]\w*)+):([a-z]\w*)")
+FUNCTION = re.compile(r"(hta_graph(?:\.[a-z]\w*)+):([a-z]\w*)")
 ERROR_KINDS: dict[str, type[HtaGraphError]] = {
     kind.__name__: kind for kind in (TooLargeError, TraceError, QueryError, HtaGraphError)
 }

@@ -8,10 +8,9 @@ is recorded, not where they are: their lengths are known where all are as long a
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.demand import CostModel, Demand, Unit
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, Tensor, known_bytes
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.demand import CostModel, Demand, Unit, memory_bound_demand, partial_bytes
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, Tensor, known_bytes
 

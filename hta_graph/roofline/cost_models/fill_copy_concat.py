@@ -5,6 +5,7 @@ How random numbers are made is not counted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from hta_graph.roofline.demand import CostModel, Demand, memory_bound_demand
@@ -16,7 +17,6 @@ from hta_graph.roofline.operator_call import (
     total_elements,
     type_of_code,
 )
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.profiler_names import element_bytes
 
 FILL_OPERATORS = (
@@ -73,8 +73,8 @@ FILLS_AND_COPIES = (
 )
 
 
-CAT_KERNEL = lazy_pattern(r"\bCatArrayBatchedCopy\w*<(.{1,80}?), (?:unsigned )?(?:int|long)\b")
-OPAQUE_TYPE = lazy_pattern(r"OpaqueType<(\d{1,2})u?(?:ll?)?>")
+CAT_KERNEL = re.compile(r"\bCatArrayBatchedCopy\w*<(.{1,80}?), (?:unsigned )?(?:int|long)\b")
+OPAQUE_TYPE = re.compile(r"OpaqueType<(\d{1,2})u?(?:ll?)?>")
 
 
 def member_type(kernel: str) -> tuple[str, int]:

@@ -7,9 +7,10 @@ Gradients that are unscaled on the way are divided and written, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.demand import CostModel, Demand
 from hta_graph.roofline.operator_call import (
     NAMED_TYPE,
@@ -19,11 +20,10 @@ from hta_graph.roofline.operator_call import (
     output_bytes,
     total_elements,
 )
-from hta_graph.text.lazy_pattern import lazy_pattern
 
-FUNCTOR = lazy_pattern(rf"Functor<\s*({NAMED_TYPE.pattern})")
+FUNCTOR = re.compile(rf"Functor<\s*({NAMED_TYPE.pattern})")
 """What works on lists names the type of their tensors first; ``std::plus<float>`` behind it is what it computes in."""
-ZERO = lazy_pattern(r"-?0*+(?:\.0*+)?")
+ZERO = re.compile(r"-?0*+(?:\.0*+)?")
 
 
 def element_type_of_lists(call: OperatorCall) -> str:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.demand import CostModel, Demand, memory_bound_demand
 from hta_graph.roofline.operator_call import (
     NotRecordedError,

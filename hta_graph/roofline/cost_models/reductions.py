@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.demand import CostModel, Demand
 from hta_graph.roofline.operator_call import (
     NotRecordedError,

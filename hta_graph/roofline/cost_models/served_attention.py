@@ -8,16 +8,15 @@ known where all sequences must be as long as the longest.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.cost_models.attention import FORWARD_FLOPS, BandMask
 from hta_graph.roofline.demand import CostModel, Demand, Unit
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, Tensor
-from hta_graph.text.lazy_pattern import lazy_pattern
 
-PHASE = lazy_pattern(r"_(?:context|generation)_\d+\(sq(\d{1,15})sk(\d{1,15})sqsq(\d{1,18})sqsk(\d{1,18})\)")
+PHASE = re.compile(r"_(?:context|generation)_\d+\(sq(\d{1,15})sk(\d{1,15})sqsq(\d{1,18})sqsk(\d{1,18})\)")
 """Of the prefill or the decode part of a batch, summed over its sequences: queries, keys, queries², queries·keys."""
-CACHE_OF_ONE_BYTE = lazy_pattern(r"fp8|e4m3|e5m2", re.IGNORECASE)
+CACHE_OF_ONE_BYTE = re.compile(r"fp8|e4m3|e5m2", re.IGNORECASE)
 """What kernels call a cache of eight-bit numbers."""
 LENGTHS = "the lengths of the sequences"
 

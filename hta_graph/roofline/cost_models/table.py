@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hta_graph.roofline.cost_models.attention import ATTENTION
 from hta_graph.roofline.cost_models.convolution import CONVOLUTIONS, CONVOLUTIONS_BACKWARD, POOLING
 from hta_graph.roofline.cost_models.fill_copy_concat import CONCAT, FILLS_AND_COPIES
@@ -16,7 +18,6 @@ from hta_graph.roofline.cost_models.served_attention import SERVED_ATTENTION
 from hta_graph.roofline.cost_models.triton import TRITON
 from hta_graph.roofline.demand import CostModel, Demand
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall
-from hta_graph.text.lazy_pattern import lazy_pattern
 
 MODELS: tuple[CostModel, ...] = (
     *MATMUL,
@@ -41,9 +42,7 @@ MODELS: tuple[CostModel, ...] = (
 
 MAX_WORK = 1 << 62
 """More is no work that a GPU can do, and no integer of 64 bits."""
-LOOSE = lazy_pattern(
-    r"index|gather|scatter|embedding|take|masked_select|max_pool\w*_backward|sort|topk|unique|kthvalue"
-)
+LOOSE = re.compile(r"index|gather|scatter|embedding|take|masked_select|max_pool\w*_backward|sort|topk|unique|kthvalue")
 BY_NAME = {name: model for model in MODELS for name in model.operators}
 
 

@@ -10,14 +10,14 @@ goes element by element: as many elements as its loop has are written.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from hta_graph.quick_dataclass import dataclass
 from hta_graph.roofline.demand import CostModel, Demand
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall, Tensor
-from hta_graph.text.lazy_pattern import lazy_pattern
 
-TRITON_NAME = lazy_pattern(r"triton_(?:(?P<kind>[a-z]{3})_)?fused_(?P<body>\w*?)(?:(?:(?<=fused_)|_)(?P<number>\d+))?")
+TRITON_NAME = re.compile(r"triton_(?:(?P<kind>[a-z]{3})_)?fused_(?P<body>\w*?)(?:(?:(?<=fused_)|_)(?P<number>\d+))?")
 """A kind, operators in alphabetical order, a number; a name may be cut, and then has no number."""
 
 FUSED_OPERATORS = """
@@ -69,7 +69,7 @@ unsafe_split_with_sizes unsqueeze unsqueeze_ upsample_bicubic2d upsample_bilinea
 upsample_nearest1d upsample_nearest2d upsample_nearest2d_backward upsample_nearest3d var var_mean vector_norm view
 view_as_complex view_as_real vsplit where xlogy zero zero_ zeros zeros_like
 """
-LONGEST_FIRST = lazy_pattern("(?:" + "|".join(sorted(FUSED_OPERATORS.split(), key=len, reverse=True)) + ")(?=_|$)")
+LONGEST_FIRST = re.compile("(?:" + "|".join(sorted(FUSED_OPERATORS.split(), key=len, reverse=True)) + ")(?=_|$)")
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ RANDOM = frozenset({
 })  # fmt: skip
 """They are given a list of seeds, of which they read one."""
 
-WHOLE_NUMBER = lazy_pattern(r"\d{1,18}")
+WHOLE_NUMBER = re.compile(r"\d{1,18}")
 
 
 def _loop_lengths(call: OperatorCall) -> tuple[int, ...]:

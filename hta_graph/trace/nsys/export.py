@@ -6,19 +6,18 @@ Several processes with GPU work are several ranks. A process is a rank by the en
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import find_sorted, take_or
-from hta_graph.errors import NotATraceError
+from hta_graph.base.arrays import find_sorted, take_or
+from hta_graph.base.errors import NotATraceError
 from hta_graph.model import Ids, Ints
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.nccl import collective_arguments
 from hta_graph.trace.nsys.sources import (
@@ -52,7 +51,7 @@ UTC_NS = 10**17
 RANK_KEYS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID")
 SIZE_KEYS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS")
 NODE_KEYS = ("NODE_RANK", "GROUP_RANK", "SLURM_NODEID")
-ASSIGNMENT = lazy_pattern(r'([A-Z0-9_]{1,40})="?(\d{1,7})"?$')
+ASSIGNMENT = re.compile(r'([A-Z0-9_]{1,40})="?(\d{1,7})"?$')
 EXPECTED = {KERNELS: "kernels", CALLS: "CUDA calls"}
 OF_HOST = {"OSRT_API": "OS runtime calls", "SCHED_EVENTS": "thread states", "COMPOSITE_EVENTS": "CPU samples"}
 PROCESS_UNKNOWN = "its rows belong to no process and are left out"

@@ -8,16 +8,16 @@ export has them with ``nsys export --include-blobs true`` or ``--include-json tr
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.sources import CALLS, KERNELS, RANGES, THREAD_BITS
 
@@ -32,7 +32,7 @@ NAME_OF_CALL = {
     "ncclScatter": "scatter", "ncclAlltoAll": "all_to_all", "ncclSend": "send", "ncclRecv": "recv",
 }  # fmt: skip
 MESSAGES = frozenset({"send", "recv"})
-HEXADECIMAL = lazy_pattern(r"(?:0x)?(?:[0-9a-fA-F]{2})+")
+HEXADECIMAL = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2})+")
 NEEDED = {
     RANGES: ("globalTid", "start", "domainId", "text", "textId"), CALLS: ("globalTid", "end", "correlationId"),
     KERNELS: ("globalPid", "correlationId", "demangledName"), "StringIds": ("id", "value"),

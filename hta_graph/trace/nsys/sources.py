@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from hta_graph.model import Bools, Ints
-from hta_graph.quick_dataclass import dataclass
-from hta_graph.text.lazy_pattern import lazy_pattern
 from hta_graph.trace.nsys.database import Database, integer_column
 from hta_graph.trace.profiler_names import (
     AUTOGRAD_OPERATOR,
@@ -185,7 +183,7 @@ def _columns_of(expression: str) -> set[str]:
 
 # -- names ------------------------------------------------------------------------------------------------------------
 
-VERSION = lazy_pattern(r"(_pts[zd]|_ptds)|_v\d{4,6}(?=$|_pt)")
+VERSION = re.compile(r"(_pts[zd]|_ptds)|_v\d{4,6}(?=$|_pt)")
 """What Nsight adds to the names of calls: the version of the call, and which default stream it means."""
 
 
@@ -260,7 +258,7 @@ def sync_name(call: str, kind: int) -> str:
 
 # -- ranges -----------------------------------------------------------------------------------------------------------
 
-APPENDED = lazy_pattern(r", (?:seq = (\d{1,18})(?:, op_id = (\d{1,18}))?|op_id = (\d{1,18})|(?=sizes = \[))")
+APPENDED = re.compile(r", (?:seq = (\d{1,18})(?:, op_id = (\d{1,18}))?|op_id = (\d{1,18})|(?=sizes = \[))")
 """What PyTorch's ``emit_nvtx`` appends to an operator's name; source: getNvtxStr in torch/csrc/profiler/util.cpp."""
 SIZES = ", sizes = ["
 
@@ -318,7 +316,7 @@ def _range_names(database: Database, numbers: Numbers, texts: Texts) -> list[str
     return names
 
 
-OPERATOR_NAME = lazy_pattern(r"(?!FSDP::)[A-Za-z_]\w*(?:::[\w.]+)+$")
+OPERATOR_NAME = re.compile(r"(?!FSDP::)[A-Za-z_]\w*(?:::[\w.]+)+$")
 """Names of operators have a namespace and no spaces; PyTorch's own annotations of FSDP have one too."""
 
 
