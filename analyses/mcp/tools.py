@@ -20,9 +20,9 @@ from analyses.mcp.held_traces import HeldTrace, HeldTraces
 from analyses.mcp.served_files import PICTURE_ENDINGS, ServedFiles
 from analyses.messages import mcp as messages
 from analyses.messages.advice import HOW_TO_RECORD, Advice, in_words_of_nsight
-from analyses.messages.collective_matching import SINGLE_RANK
 from analyses.messages.verdict import untrusted
 from analyses.questions.catalogue import analysis
+from analyses.source.matched_collectives import SINGLE_RANK
 from hta_graph.base.errors import UsageError
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind

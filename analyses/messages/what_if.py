@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analyses.display.phrases import OTHER_STEP
 from analyses.display.sentence_format import as_sentence, brief_duration, counted
 from analyses.display.text_layout import clipped, percent
 from analyses.messages.verdict import untrusted
-from analyses.messages.window import OTHER_STEP
 
 SCENARIOS = "scenarios"
 SCENARIO_COLUMNS: Sequence[str] = ("--scenario", "what changes", "assumption")

@@ -18,8 +18,7 @@ from analyses.declare.tables import Table, event_indices, event_names, table_of
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item
 from analyses.display.sentence_format import brief_duration, brief_share, quoted
-from analyses.messages.graph_kernels import LAUNCHED_BY_GRAPH, NAME_THEM
-from analyses.source.graph_names import naming_notes, replayed
+from analyses.source.graph_names import LAUNCHED_BY_GRAPH, NAME_THEM, naming_notes, replayed
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
 from hta_graph.attribution.captured_launches import UNCHECKED
 from hta_graph.attribution.graph_annotations import recorded_owners

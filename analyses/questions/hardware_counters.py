@@ -14,7 +14,7 @@ from analyses.declare.answer import Answer
 from analyses.declare.scope import Scope
 from analyses.declare.tables import MORE, Table, event_names, table_of
 from analyses.display.charts import empty_figure, new_figure
-from analyses.messages.scope import window_named
+from analyses.display.sentence_format import window_named
 from hta_graph.base.arrays import take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from analyses.display.labels import EDGE
+from analyses.display.phrases import batch_sizes, steps_of_phase
 from analyses.display.sentence_format import counted
 from analyses.display.text_layout import Line, clipped, duration_text, table
-from analyses.messages import engine_steps as engine_messages
 from analyses.source.window_report import clock_lines, engine_record, sync_record_lines
 from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -139,7 +139,7 @@ def _phases_line(steps: list[dict[str, Any]]) -> list[str]:
     for phase, count in counts.most_common():
         own = [step for step in steps if step.get("phase") == phase]
         requests, tokens = ([step[name] for step in own if step[name] is not None] for name in ("requests", "tokens"))
-        found.append(engine_messages.of_phase(count, phase, engine_messages.sizes(requests, tokens)))
+        found.append(steps_of_phase(count, phase, batch_sizes(requests, tokens)))
     return [f"phases: {', '.join(found)}"] if found else []
 
 

@@ -16,8 +16,7 @@ from analyses.declare.scope import Scope, idle_first
 from analyses.declare.tables import Table, joined, rows_to_share, table_of
 from analyses.display.charts import COLOUR, GRID, SERIES, empty_figure, new_figure, row_labels
 from analyses.display.headline import largest_item, rows_at_outlier
-from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
-from analyses.messages.scope import window_named
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_named
 from analyses.source.unnamed_communication import unnamed_communication
 from hta_graph.base.arrays import summed_by
 from hta_graph.base.errors import UsageError

@@ -17,8 +17,8 @@ from analyses.declare.tables import Table, event_names, scopes_in, table_of
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
 from analyses.display.headline import largest_item, sequence_headline
+from analyses.display.sentence_format import window_named
 from analyses.display.text_layout import clipped
-from analyses.messages.scope import window_named
 from hta_graph.attribution.sequence_patterns import SequencePatterns, outermost_roots, sequence_patterns
 from hta_graph.base.errors import Remedy
 from hta_graph.base.storage.location import Location

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from analyses.display.text_layout import Line, table
-from analyses.messages import engine_steps as engine_messages
 from hta_graph.trace import profiler_names as known
 from hta_graph.trace.engine_steps import STEP_PATTERNS, StepPattern
 from hta_graph.trace.formats import FORMATS, KINETO_TRACE, NSIGHT_REPORT
+
+PATTERN_COLUMNS = ("engine", "name of the annotation", "phase", "batch", "tokens", "since")
 
 NAME_CAPTIONS: Sequence[str] = (
     "communication kernels (any place in the name; recorded collectives count whatever the name)",
@@ -45,8 +46,11 @@ def name_lines() -> list[Line]:
 def step_pattern_lines() -> list[Line]:
     """List the annotations that are steps of inference engines."""
     rows = [[one.engine, shown_pattern(one), one.phase, one.batch, one.tokens, one.since] for one in STEP_PATTERNS]
-    columns = list(range(len(engine_messages.PATTERN_COLUMNS)))
-    return [engine_messages.PATTERNS, *table(rows, engine_messages.PATTERN_COLUMNS, left=columns, words=columns)]
+    columns = list(range(len(PATTERN_COLUMNS)))
+    return [
+        "annotations that are steps of inference engines, in the order in which they are tried",
+        *table(rows, PATTERN_COLUMNS, left=columns, words=columns),
+    ]
 
 
 def shown_pattern(known: StepPattern) -> str:

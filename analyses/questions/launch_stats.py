@@ -16,8 +16,7 @@ from analyses.declare.scope import Scope
 from analyses.declare.tables import Table, event_names, table_of
 from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
 from analyses.display.headline import Outlier, outlier, rows_at_outlier, sums_per_scope
-from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
-from analyses.messages.scope import window_named
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_named
 from analyses.source.window_report import clock_notes
 from hta_graph.base.arrays import percentiles_by
 from hta_graph.graph.dependency_graph import DependencyGraph

@@ -17,9 +17,8 @@ from analyses.declare.scope import Scope
 from analyses.declare.tables import Rows, Table, joined, labelled
 from analyses.display.charts import step_lines
 from analyses.display.headline import outlier
-from analyses.display.sentence_format import quoted
+from analyses.display.sentence_format import quoted, window_named
 from analyses.display.text_layout import clipped
-from analyses.messages.scope import window_named
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners
 from hta_graph.base.arrays import freeze, last_of_runs, summed_by, take_or
 from hta_graph.base.errors import UsageError

@@ -17,8 +17,8 @@ from analyses.declare.tables import Table, event_names, joined, scopes_in, table
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
 from analyses.display.headline import largest_item, sequence_headline
+from analyses.display.sentence_format import window_named
 from analyses.display.text_layout import clipped
-from analyses.messages.scope import window_named
 from analyses.source.graph_names import naming_notes
 from analyses.source.window_report import clock_notes
 from hta_graph.attribution.captured_launches import UNCHECKED

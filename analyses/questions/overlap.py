@@ -15,8 +15,7 @@ from analyses.declare.scope import LEAST_SAID, Scope, naming_window, several_gpu
 from analyses.declare.tables import Table, event_names, table_of
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.display.headline import Outlier, outlier, rows_at_outlier
-from analyses.display.sentence_format import brief_duration, brief_share, quoted
-from analyses.messages.scope import window_named
+from analyses.display.sentence_format import brief_duration, brief_share, quoted, window_named
 from analyses.source.unnamed_communication import unnamed_communication
 from hta_graph.base.arrays import find_sorted, take_or
 from hta_graph.base.text.shorten import short_name

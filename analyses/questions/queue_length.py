@@ -16,8 +16,7 @@ from analyses.declare.scope import Scope
 from analyses.declare.tables import Table, table_of
 from analyses.display.charts import steps_by_group
 from analyses.display.headline import outlier
-from analyses.display.sentence_format import brief_duration, counted
-from analyses.messages.scope import window_named
+from analyses.display.sentence_format import brief_duration, counted, window_named
 from hta_graph.base.errors import Remedy
 from hta_graph.model import EdgeKind, EventKind, Ids
 from hta_graph.paths.gpu_activity import QueueSteps, activities, queue_steps

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from analyses.display.labels import EDGE
+from analyses.display.phrases import short_label, whose
 from analyses.display.sentence_format import brief_duration, counted, quoted
 from analyses.display.text_layout import Line, duration_text, table
-from analyses.messages.window import short_label, whose
 from hta_graph.base.text.json_text import Records
 from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.base.text.shorten import short_name

@@ -16,10 +16,10 @@ from analyses.advice.host_rules import host_may_poll
 from analyses.advice.recording_rules import mostly_start_up_ns, start_up_recorded
 from analyses.display.dataframe_text import more_ranks
 from analyses.display.labels import class_meanings, short_labels
+from analyses.display.phrases import NOT_RECORDED, whose
 from analyses.display.sentence_format import brief_duration
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
 from analyses.messages import what_if as messages
-from analyses.messages.window import NOT_RECORDED, whose
 from analyses.source.graph_names import naming_notes_of_rows
 from analyses.source.window_report import (
     default_lines,

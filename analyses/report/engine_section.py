@@ -18,8 +18,7 @@ from analyses.declare.scope import whole
 from analyses.display.screen_columns import SHARE_OF
 from analyses.display.text_layout import duration_text
 from analyses.messages import report as words
-from analyses.messages import serving as messages
-from analyses.questions.serving import PART_COLOUR, answer, time_parts
+from analyses.questions.serving import PART_COLOUR, PARTS, answer, time_parts
 from analyses.report.page_tables import Bar, Section, SectionTable, time_bar
 from analyses.report.wait_heatmap import HeatmapTick, ticks_of
 from hta_graph.base.arrays import summed_by
@@ -122,7 +121,7 @@ def _phases_table(found: Answer) -> SectionTable:
 
 def _bars_of_parts(times: Ints, longest_ns: int) -> tuple[list[Bar], dict[str, str]]:
     """Return rows of times (ns) by part as bars, and the colors of the parts that any of them has."""
-    parts = [(label, PART_COLOUR[part]) for part, label in messages.PARTS.items()]
+    parts = [(label, PART_COLOUR[part]) for part, label in PARTS.items()]
     bars = [
         time_bar([(label, ns, colour) for (label, colour), ns in zip(parts, row, strict=True)], longest_ns)
         for row in times.tolist()
@@ -164,7 +163,7 @@ def steps_figure(frame: pd.DataFrame) -> StepsFigure:
     pitch = (RIGHT - LEFT) / len(count)
     begins = (LEFT + pitch * (np.arange(len(count)) + (1 - BAR_SHARE) / 2)).round(2)
     scale, reached, shapes = (BOTTOM - TOP) / most, np.zeros(len(count)), []
-    for name, label in messages.PARTS.items():
+    for name, label in PARTS.items():
         above = reached + parts[name]
         outline = "".join(
             f"M{x:g} {bottom:g}h{pitch * BAR_SHARE:.2f}V{top:g}h-{pitch * BAR_SHARE:.2f}z"
@@ -197,7 +196,7 @@ def _tooltips(frame: pd.DataFrame, first: Ints, count: Ints, parts: Mapping[str,
     for at, (begin, own) in enumerate(zip(first.tolist(), count.tolist(), strict=True)):
         last = begin + own - 1
         name = f"{phases[begin]} step {steps[begin]}" if own == 1 else f"steps {steps[begin]} to {steps[last]}"
-        times = {label: round(float(parts[part][at])) for part, label in messages.PARTS.items()}
+        times = {label: round(float(parts[part][at])) for part, label in PARTS.items()}
         said.append(f"{name}: {', '.join(f'{label} {duration_text(ns)}' for label, ns in times.items() if ns)}")
     return said
 

@@ -12,8 +12,8 @@ import pandas as pd
 
 from analyses.declare.scope import Scope, in_window, with_known_paths
 from analyses.display.page import page_pieces, part_of
+from analyses.display.phrases import OTHER_STEP
 from analyses.messages import report as words
-from analyses.messages.window import OTHER_STEP
 from analyses.report import sections
 from analyses.report.engine_section import engine_sections
 from analyses.report.gain_curves import worth_a_card
