@@ -370,13 +370,6 @@ MISTAKES = (
         "tests/export/picture/test_job_pictures.py",
     ),
     of_jobs(
-        "waits are drawn as communication",
-        "hta_graph/paths/level_of_detail.py",
-        "    if isinstance(graph, JobGraph):\n",
-        "    if False:\n",
-        "tests/analyses/report/test_job_timeline.py",
-    ),
-    of_jobs(
         "a saved job forgets its rendezvous",
         "hta_graph/export/parquet.py",
         '    return EventTable.join([tables["events"], added])',
@@ -1570,13 +1563,6 @@ COLUMNS = (
         CAUSES,
     ),
     Mutation(
-        "a rank stands still while its communications queue",
-        "hta_graph/graph/job_graph.py",
-        "np.flatnonzero(between | self._is_queue)",
-        "np.flatnonzero(between)",
-        CAUSES,
-    ),
-    Mutation(
         "ways of kernels do not join at their calls",
         "hta_graph/paths/rank_local_walks.py",
         "found.append(heads.take(~on_gpu))",
@@ -2107,13 +2093,6 @@ COLUMNS = (
         "enumerate(map(sanitize, row))",
         "enumerate(row)",
         ("tests/analyses/cli/test_hostile_text.py",),
-    ),
-    Mutation(
-        "a pattern beyond what can be compiled is a traceback",
-        "hta_graph/base/safe_regex.py",
-        "except (re.error, OverflowError) as error:",
-        "except re.error as error:",
-        ("tests/base/test_safe_regex.py",),
     ),
     Mutation(
         "a rate of 1e308 is one",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.numbered_names import row_labels
+from hta_graph.graph.open_names import time_by_open_name
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.gpu_activity import Activities, activities
@@ -47,15 +47,15 @@ HOST_CLASSES = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING)
 class PathFacts:
     """A path and facts about it, each computed once on first use."""
 
-    def __init__(self, path: CriticalPath) -> None:
+    def __init__(self, path: CriticalPath, answers: dict[Callable[[Any], Any], Any] | None = None) -> None:
         self.path = path
-        self.answers: dict[Callable[[Any], Any], Any] = {}
+        self.answers: dict[Callable[[Any], Any], Any] = {} if answers is None else answers
         """Results that several rules share."""
 
     @staticmethod
     def of(path: CriticalPath) -> PathFacts:
-        """Return the facts about a path: the same ones each time."""
-        return _facts_of(path)
+        """Return the facts about a path; those that are known are kept with it."""
+        return PathFacts(path, path.answers.setdefault(PathFacts, {}))
 
     @property
     def graph(self) -> DependencyGraph:
@@ -94,12 +94,14 @@ class PathFacts:
 
     # -- what savings are of, and what rows allow ----------------------------------------------------------------------
 
-    @cached_property
+    @property
+    @memoized
     def priced(self) -> Bounds:
         """What changes save at most of what the user pays for: of a step its iteration, else the path's window."""
         return Bounds.of(self.graph, self.priced_window)
 
-    @cached_property
+    @property
+    @memoized
     def priced_window(self) -> Window:
         """The window that savings are of."""
         return priced_window(self.graph, self.path.window)
@@ -109,7 +111,8 @@ class PathFacts:
         """Whether savings are of an iteration while the path is of another window, such as a latency."""
         return self.priced_window != self.path.window
 
-    @cached_property
+    @property
+    @memoized
     def bounds(self) -> Bounds:
         """What the rows of the path's own window allow, whose times sentences report."""
         return Bounds.of(self.graph, self.path.window) if self.prices_iteration else self.priced
@@ -159,12 +162,14 @@ class PathFacts:
         owner = self.path.segment_table.event
         return rows[owner] & (owner >= 0) if len(rows) else np.zeros(len(owner), np.bool_)
 
-    @cached_property
+    @property
+    @memoized
     def lengths(self) -> Ints:
         """How long each piece is (ns)."""
         return self.path.segment_table.length
 
-    @cached_property
+    @property
+    @memoized
     def pause_times(self) -> Ints:
         """How long each piece is work of the host, in operators or in none, in a pause between launching calls (ns)."""
         pieces, found = self.path.segment_table, np.zeros(len(self.lengths), np.int64)
@@ -207,7 +212,8 @@ class PathFacts:
         """Return the time of some classes (ns)."""
         return sum(self.path.by_bound_ns[bound.label] for bound in classes)
 
-    @cached_property
+    @property
+    @memoized
     def host_ns(self) -> int:
         """How long the path is on the host (ns)."""
         return self.class_ns(*HOST_CLASSES)
@@ -230,18 +236,10 @@ class PathFacts:
         return None
 
     def _name_open_most(self, rows: Ints, times: Ints, kinds: tuple[EventKind, ...]) -> str | None:
-        nesting, pieces, names = self.graph.nesting(*kinds), self.path.segment_table, self.graph.event_table.name
-        open_, levels = nesting.open_at(pieces.lane[rows], pieces.start[rows]), list[Ints]()
-        first_level = np.full(len(self.graph.names), len(self.graph.names))
-        sums = np.zeros(len(self.graph.names), np.int64)
-        while (open_ >= 0).any():
-            name = np.where(open_ >= 0, names[open_], -1)
-            # What is open inside itself is open once.
-            new = (name >= 0) & ~np.any([name == inner for inner in levels], axis=0)
-            np.add.at(sums, name[new], times[rows[new]])
-            np.minimum.at(first_level, name[new], len(levels))
-            levels.append(name)
-            open_ = np.where(open_ >= 0, nesting.parent[open_], -1)
+        nesting, pieces = self.graph.nesting(*kinds), self.path.segment_table
+        innermost = nesting.open_at(pieces.lane[rows], pieces.start[rows])
+        events, count = self.graph.event_table, len(self.graph.names)
+        sums, first_level = time_by_open_name(nesting.parent, events.name, innermost, times[rows], count)
         most = np.flatnonzero(2 * sums > times[rows].sum())
         if not len(most):
             return None
@@ -251,7 +249,8 @@ class PathFacts:
         """Return :meth:`largest_names` as evidence lists them."""
         return [{"name": name, "time_ns": ns, "count": count} for name, ns, count in self.largest_names(chosen)]
 
-    @cached_property
+    @property
+    @memoized
     def other_threads_ns(self) -> int:
         """How much of the path's silence other threads fill with operators or collectives of Gloo (ns)."""
         events, silent = self.graph.event_table, self.segments_in_classes(BoundBy.CPU_GAP)
@@ -279,12 +278,13 @@ class PathFacts:
 
     # -- the GPU's work ------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
+    @memoized
     def work(self) -> Activities:
         """The GPU activities that run in the window, cut to it; of a job while the path is on their rank."""
         every, window = activities(self.graph), self.path.window
         inside = every.take((every.end > window.start_ns) & (every.start < window.end_ns))
-        if len(self.graph.rank_graphs) > 1:
+        if self.graph.is_job:
             return self._on_rank_of_path(inside)
         start, end = (times.clip(window.start_ns, window.end_ns) for times in (inside.start, inside.end))
         return Activities(inside.row, start, end, inside.lane, inside.type, inside.call)
@@ -300,12 +300,14 @@ class PathFacts:
         joined = Activities.join(found)
         return joined.take(np.lexsort((joined.start, joined.row)))
 
-    @cached_property
+    @property
+    @memoized
     def has_gpu_rows(self) -> bool:
         """Whether the trace holds anything that a GPU did."""
         return bool(self.graph.is_gpu.any())
 
-    @cached_property
+    @property
+    @memoized
     def busy(self) -> Intervals:
         """When the GPU works on anything."""
         return self.work.busy()
@@ -315,12 +317,14 @@ class PathFacts:
         pieces = self.path.segment_table
         return self.busy.covered_until(pieces.end[chosen]) - self.busy.covered_until(pieces.start[chosen])
 
-    @cached_property
+    @property
+    @memoized
     def gpu_idle_ns(self) -> int:
         """How long the GPU has nothing to do."""
         return self.path.length_ns - self.busy.total
 
-    @cached_property
+    @property
+    @memoized
     def busiest_stream_idle_ns(self) -> int:
         """How long the busiest stream, of a job that of the path's rank, has nothing to do.
 
@@ -338,7 +342,8 @@ class PathFacts:
 
     # -- where in the program ------------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
+    @memoized
     def has_stacks(self) -> bool:
         """Whether the trace holds Python frames."""
         return bool((self.graph.event_table.kind == EventKind.PYTHON_FUNCTION).any())
@@ -397,11 +402,6 @@ class PathFacts:
             total[1] += int(sums[at])
         ordered = sorted(found.items(), key=lambda item: -item[1][1])[:count]
         return [{"site": site, "calls": calls_there, "time_ns": ns} for site, (calls_there, ns) in ordered]
-
-
-@memoized
-def _facts_of(path: CriticalPath) -> PathFacts:
-    return PathFacts(path)
 
 
 Confidence = Literal["high", "medium", "low"]

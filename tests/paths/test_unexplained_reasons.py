@@ -55,6 +55,24 @@ def test_replays_that_show_a_shorter_hole_do_not_count(tmp_path: Path) -> None:
     assert [count.tolist() for count in counts] == [[3], [2]]
 
 
+@pytest.mark.parametrize(("end_before", "reason"), [(1, "unknown"), (60, "missing_graph_node")])
+def test_a_hole_in_which_another_lane_of_the_launch_works_is_no_missing_node(
+    tmp_path: Path, end_before: float, reason: str
+) -> None:
+    """A node that joins two branches starts when the longer one ends; after one that ended long before it does not."""
+    trace = replayed_graph([400] * 3)
+    for number in (1, 2, 3):
+        began = 440 * (number - 1) + 20
+        trace.kernel("branch", began, began + 400 - end_before, number, stream=20)
+    assert {found for found, *_ in reasons(trace.graph(tmp_path))} == {reason}
+
+
+@pytest.mark.shared
+def test_a_recorded_join_of_two_branches_is_no_missing_node() -> None:
+    graph = graph_of_file(SHARED / "one_rank" / "graph_join.json")
+    assert not [found for found, *_ in reasons(graph) if found == "missing_graph_node"]
+
+
 @pytest.mark.parametrize("holes", [[400, 400], [400, 400, 5], [400, 20, 400]])
 def test_a_hole_in_few_or_in_some_replays_is_not(tmp_path: Path, holes: list[float]) -> None:
     assert {reason for reason, *_ in replayed(holes, tmp_path)} == {"unknown"}
