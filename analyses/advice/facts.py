@@ -1,15 +1,14 @@
-"""Facts that rules need about a path (times by class, GPU work, places in the program), and findings of rules."""
+"""Facts that rules need about a path: times by class, GPU work, places in the program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from analyses.display.sentence_format import as_sentence, time_and_share
-from analyses.messages.advice import Advice, saving_and_share
+from analyses.display.sentence_format import time_and_share
 from hta_graph.base.arrays import distinct, first_of_runs, last_of_runs, run_numbers, split_intervals, summed_by
 from hta_graph.base.errors import DefectError
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -42,6 +41,13 @@ RAISES = False
 
 HOST_CLASSES = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING)
 """The classes of time in which the path is on a CPU thread, in recorded work or in none."""
+
+
+class LostTime(NamedTuple):
+    """A time (ns) that is lost, and whether it is cut to what rows allow."""
+
+    ns: int
+    is_cut: bool
 
 
 class PathFacts:
@@ -123,7 +129,7 @@ class PathFacts:
 
     def saving(self, ns: int) -> str:
         """Print a saving with its share of what savings are of."""
-        return saving_and_share(ns, self.priced.length_ns, of_iteration=self.prices_iteration)
+        return time_and_share(ns, self.priced.length_ns, " of the iteration" * self.prices_iteration)
 
     def saving_of(self, ns: int) -> str:
         """Print a saving with its bare share of what savings are of, which the sentence names."""
@@ -137,15 +143,15 @@ class PathFacts:
             return "the window"
         return "the iteration" if window.form == "gpu" else "the step"
 
-    def lost(self, ns: int, bound_ns: int) -> str:
-        """Print a time that is lost and its share of the window: as "at most" its bound, where rows allow no more.
+    def lost(self, ns: int, bound_ns: int) -> LostTime:
+        """Return a time that is lost: "at most" its bound, where rows allow no more.
 
         Raises:
             DefectError: it exceeds its bound, and :data:`RAISES` asks for that.
         """
         if ns > bound_ns and RAISES:
             raise DefectError(f"{self.graph.path}: a sentence says {ns} ns, and rows allow {bound_ns} ns")
-        return self.timed(ns) if ns <= bound_ns else f"at most {self.timed(bound_ns)}"
+        return LostTime(min(ns, bound_ns), ns > bound_ns)
 
     # -- the path's pieces ---------------------------------------------------------------------------------------------
 
@@ -245,7 +251,7 @@ class PathFacts:
             return None
         return self.graph.names[int(most[np.lexsort((first_level[most], sums[most]))[0]])]
 
-    def largest_records(self, chosen: Bools) -> list[dict[str, object]]:
+    def largest_records(self, chosen: Bools) -> list[dict[str, Any]]:
         """Return :meth:`largest_names` as evidence lists them."""
         return [{"name": name, "time_ns": ns, "count": count} for name, ns, count in self.largest_names(chosen)]
 
@@ -380,7 +386,7 @@ class PathFacts:
             at = int(frames.parent[at])
         return self.graph.name_of(at) if at >= 0 else ""
 
-    def sites(self, calls: Ids, times: Ints, count: int = 3) -> list[dict[str, object]]:
+    def sites(self, calls: Ids, times: Ints, count: int = 3) -> list[dict[str, Any]]:
         """Add up times (ns) by the place of their calls: the largest places as evidence lists them."""
         if not len(calls):
             return []
@@ -402,82 +408,3 @@ class PathFacts:
             total[1] += int(sums[at])
         ordered = sorted(found.items(), key=lambda item: -item[1][1])[:count]
         return [{"site": site, "calls": calls_there, "time_ns": ns} for site, (calls_there, ns) in ordered]
-
-
-Confidence = Literal["high", "medium", "low"]
-"""High: the trace records it. Medium: it rests on inference, or on time that a recording itself lengthens or that may
-include waiting for others. Low: another reading of the same trace is as likely."""
-
-
-@dataclass(frozen=True)
-class PathFinding:
-    """What a rule finds: sentences for people, and its evidence as JSON has it (times in ns).
-
-    Of a verdict ``text`` is the sentence and ``detail`` is what follows it; of advice ``action`` is what to do, in one
-    imperative line without a period, and ``text`` is why. ``saves_at_most_ns`` is ``None`` where nothing is to be
-    saved: of the verdict, and of how to record. ``saves_ns`` is what replay predicts; ``None`` where no change of the
-    graph stands for the remedy, or without replay; ``takes_longer`` may name an item that takes a rank longer than the
-    others, and its class. ``bound_ns`` is what the rows of the priced window allow at most;
-    ``is_cut``: replay promises more, and ``saves_ns`` is that bound.
-    """
-
-    text: str
-    evidence: Mapping[str, Any]
-    confidence: Confidence = "high"
-    saves_at_most_ns: int | None = None
-    rule: str = ""
-    saves_ns: int | None = None
-    takes_longer: tuple[str | None, str] | None = None
-    action: str = ""
-    detail: str = ""
-    bound_ns: int | None = None
-    is_cut: bool = False
-
-    @classmethod
-    def of_advice(
-        cls,
-        said: Advice,
-        evidence: Mapping[str, Any],
-        confidence: Confidence = "high",
-        saves_at_most_ns: int | None = None,
-    ) -> PathFinding:
-        """Return a finding that says what to do and why."""
-        return cls(said.why, evidence, confidence, saves_at_most_ns, action=said.action)
-
-    @property
-    def saving(self) -> tuple[int, bool]:
-        """What following it saves (ns; 0: nothing), and whether that is "at most"."""
-        if self.saves_ns is None:
-            return self.saves_at_most_ns or 0, True
-        return self.saves_ns, self.is_cut
-
-    @property
-    def sentences(self) -> str:
-        """All that the finding says: a single sentence as it is, several as sentences."""
-        parts = [part for part in (self.action, self.text, self.detail) if part]
-        return " ".join(map(as_sentence, parts)) if len(parts) > 1 else self.text
-
-    def as_record(self) -> dict[str, Any]:
-        """Return the finding as JSON lists it."""
-        return {
-            "rule": self.rule,
-            "text": self.sentences,
-            "evidence": dict(self.evidence),
-            "saves_at_most_ns": self.saves_at_most_ns,
-            "saves_ns": self.saves_ns,
-            "bound_ns": self.bound_ns,
-            "confidence": self.confidence,
-        }
-
-
-@dataclass(frozen=True)
-class AdviceRule:
-    """A rule: its name in answers, and what finds it."""
-
-    name: str
-    find: Callable[[PathFacts], PathFinding | None]
-
-    def __call__(self, facts: PathFacts) -> PathFinding | None:
-        """Look at a path; ``None`` without a finding that is sure."""
-        found = self.find(facts)
-        return found and replace(found, rule=self.name)

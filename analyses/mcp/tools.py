@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from analyses.advice.how_to_record import how_to_record
 from analyses.cli.commands.what_if import read_changes
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.answer import answer_document, records
 from analyses.display.labels import REASON
+from analyses.display.phrases import untrusted
 from analyses.display.sentence_format import counted
 from analyses.mcp.answers import NO_REMEDY, ROWS_SHOWN, Draft, Page, Rows, cannot_answer, cannot_answer_text
 from analyses.mcp.held_traces import HeldTrace, HeldTraces
 from analyses.mcp.served_files import PICTURE_ENDINGS, ServedFiles
-from analyses.messages.advice import HOW_TO_RECORD, Advice, in_words_of_nsight
-from analyses.messages.verdict import untrusted
 from analyses.questions.catalogue import analysis
 from analyses.source.matched_collectives import SINGLE_RANK
 from hta_graph.base.errors import UsageError
@@ -348,8 +348,7 @@ def _not_explained(path: CriticalPath, document: Mapping[str, Any]) -> dict[str,
 
 
 def _recorded(graph: DependencyGraph, reason: str) -> str:
-    said = HOW_TO_RECORD[reason]
-    return in_words_of_nsight(Advice(said, "")).action if graph.trace.settings.get("recorder") else said
+    return how_to_record(reason, with_nsight=bool(graph.trace.settings.get("recorder")))
 
 
 def what_if(asked: Question) -> Draft:

@@ -12,14 +12,13 @@ from typing import Any
 
 from analyses.advice.facts import PathFacts
 from analyses.advice.gains import within_rows
-from analyses.advice.host_rules import host_may_poll
 from analyses.advice.recording_rules import mostly_start_up_ns, start_up_recorded
+from analyses.advice.rules import RULES
 from analyses.display.dataframe_text import more_ranks
 from analyses.display.labels import class_meanings, short_labels
-from analyses.display.phrases import NOT_RECORDED, OTHER_STEP, whose
+from analyses.display.phrases import NOT_RECORDED, OTHER_STEP, untrusted, whose
 from analyses.display.sentence_format import as_sentence, brief_duration, counted
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
-from analyses.messages.verdict import untrusted
 from analyses.source.graph_names import naming_notes_of_rows
 from analyses.source.window_report import (
     default_lines,
@@ -618,8 +617,8 @@ def _largest_savings(found: WhatIf) -> list[str]:
     known = {one.said for one in without}
     facts = _facts_of_rank(found)
     once = start_up_recorded(facts) if facts else None
-    polls = host_may_poll(facts) if facts else None
-    if once and (start_up_ns := mostly_start_up_ns(once, found.replayed.measured_ns)):
+    polls = RULES["host_may_poll"](facts) if facts else None
+    if once and (start_up_ns := mostly_start_up_ns(once.evidence, found.replayed.measured_ns)):
         window, length_ns = _subject(found), found.replayed.measured_ns
         said = _saving_and_share(start_up_ns, length_ns, at_most=False)
         return [

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.advice.verdict_rules import largest_unexplained
+from analyses.advice.facts import PathFacts
+from analyses.advice.rules import RULES
 from analyses.questions.critical_path import path_document
 from hta_graph.base.text.json_text import to_json
 from hta_graph.paths.unexplained_reasons import replays_with_hole
@@ -236,7 +237,9 @@ def test_work_stamped_long_before_its_launch_is_a_clock_fault(tmp_path: Path) ->
 def test_a_reason_is_worded_and_a_document_has_one_in_every_unexplained_segment(tmp_path: Path) -> None:
     path = hg.critical_path(held_back(995).graph(tmp_path), hg.whole())
     said = ", in cudaDeviceSynchronize, before add) is a wait that the trace does not record"
-    assert largest_unexplained(path).endswith(said)
+    found = RULES["unexplained"](PathFacts(path))
+    assert found is not None
+    assert found.text.endswith(f"{said}.")
     import orjson
 
     document: dict[str, Any] = orjson.loads(b"".join(to_json(path_document(path))))

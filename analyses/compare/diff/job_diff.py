@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice import job_verdict
 from analyses.compare.diff.change_tables import changed_rows, with_labels, with_shared_names
 from analyses.compare.diff.conclusion import (
     beyond_noise,
@@ -31,7 +32,6 @@ from analyses.declare.tables import Table
 from analyses.display.dataframe_text import RANKS_LISTED
 from analyses.display.labels import SHORT_IN_JOBS
 from analyses.display.sentence_format import brief_share, quoted
-from analyses.messages import job_verdict
 from hta_graph.base.errors import Remedy
 from hta_graph.base.text.formatting import signed_milliseconds
 from hta_graph.base.text.sanitize import one_line
