@@ -62,7 +62,7 @@ TICKS = 6
 
 
 @dataclass(frozen=True)
-class Gain:
+class OpportunityCurve:
     """An opportunity, others that would save as much, how the window depends on its time, and its largest class."""
 
     chosen: Opportunity
@@ -77,13 +77,13 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class Gains:
+class OpportunityCurves:
     """What a window could save: the table of opportunities, and the distinct ones, the largest first."""
 
     graph: DependencyGraph
     window: Window
     table: pd.DataFrame
-    drawn: Sequence[Gain]
+    drawn: Sequence[OpportunityCurve]
 
     @property
     def length_ns(self) -> int:
@@ -110,15 +110,15 @@ def _turning_point_sentence(share_of_time: str, following: str, *, saves_less: b
     return f"Below {share_of_time} of its time, {effect}{after}."
 
 
-def find_gains(graph: DependencyGraph, window: Window) -> Gains:
+def find_gains(graph: DependencyGraph, window: Window) -> OpportunityCurves:
     """Find what a window could save, and choose what is worth a curve."""
     query, length = resolved_window(window), window.end_ns - window.start_ns
     base = replay_graph(graph, query)
     listed, drawn = within_rows(base, opportunity_rows(base)), []
     for chosen, *others in tracked(_opportunities_to_draw(listed, length)):
         curve = sensitivity(graph, chosen.what, query, within_ns=round(LEAST_BEND_SHARE * length))
-        drawn.append(Gain(chosen, tuple(others), curve, _class_of(base, chosen)))
-    return Gains(graph, window, opportunity_frame(listed), drawn)
+        drawn.append(OpportunityCurve(chosen, tuple(others), curve, _class_of(base, chosen)))
+    return OpportunityCurves(graph, window, opportunity_frame(listed), drawn)
 
 
 def _class_of(base: ReplayGraph, one: Opportunity) -> str:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from analyses.display.phrases import untrusted
 from analyses.display.sentence_format import brief_duration, brief_share
 from analyses.report.gain_curves import (
-    Gain,
-    Gains,
+    OpportunityCurve,
+    OpportunityCurves,
     SavedTick,
     conclusion_without_curves,
     corner_text,
@@ -114,7 +114,7 @@ class GainFigure:
         return "; ".join(f"{line.name}: {line.gained}" for line in self.lines)
 
 
-def gain_figure(gains: Sequence[Gain]) -> GainFigure:
+def gain_figure(gains: Sequence[OpportunityCurve]) -> GainFigure:
     """Draw one line for each."""
     ticks = saved_ticks([gain.curve for gain in gains])
     ends = [_height_of(gain.curve.corners[-1][1], ticks) for gain in gains]
@@ -127,12 +127,12 @@ def gain_figure(gains: Sequence[Gain]) -> GainFigure:
     return GainFigure(WIDTH, BOTTOM + 50, across, down, lines)
 
 
-def _dashes_of(gains: Sequence[Gain]) -> list[str]:
+def _dashes_of(gains: Sequence[OpportunityCurve]) -> list[str]:
     """Choose dashes that distinguish lines of one class, which share its color."""
     return [DASHES[sum(before.bound == one.bound for before in gains[:at])] for at, one in enumerate(gains)]
 
 
-def _line_of(gain: Gain, ticks: Sequence[SavedTick], dash: str, label: float) -> GainLine:
+def _line_of(gain: OpportunityCurve, ticks: Sequence[SavedTick], dash: str, label: float) -> GainLine:
     one, curve = gain.chosen, gain.curve
     places = [(_place_of(corner[0]), _height_of(corner[1], ticks)) for corner in curve.corners]
     corners = [
@@ -192,7 +192,7 @@ class GainSection(Section):
     assumed: Sequence[str] = field(default_factory=tuple)
 
 
-def gains_of(path: CriticalPath) -> tuple[Gains | None, str]:
+def gains_of(path: CriticalPath) -> tuple[OpportunityCurves | None, str]:
     """Find what the window of a path could save, of a step its iteration; where it cannot be replayed, return why."""
     try:
         # A job's window of a step is its iteration; other windows of a job are replayed as they are, by summaries too.
@@ -203,7 +203,7 @@ def gains_of(path: CriticalPath) -> tuple[Gains | None, str]:
         return None, str(error)
 
 
-def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") -> list[Section]:
+def gain_sections(path: CriticalPath, gains: OpportunityCurves | None, failure: str = "") -> list[Section]:
     """Return what the window of a path, a rank's or a job's, could save; nothing where nothing would be saved."""
     if gains is None:
         return [Section(SAVINGS, "", notes=[sentence(failure)])]
@@ -228,7 +228,7 @@ def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") ->
     ]
 
 
-def _not_reliable(path: CriticalPath, gains: Gains) -> list[str]:
+def _not_reliable(path: CriticalPath, gains: OpportunityCurves) -> list[str]:
     """Say first where replay cannot be trusted."""
     found = reliability(replay_graph(path.graph, resolved_window(gains.window)))
     if found.reason is None:
@@ -236,7 +236,7 @@ def _not_reliable(path: CriticalPath, gains: Gains) -> list[str]:
     return [f"These savings are not reliable: {untrusted(found.reason, found.share)}."]
 
 
-def _base_of_savings(path: CriticalPath, gains: Gains) -> list[str]:
+def _base_of_savings(path: CriticalPath, gains: OpportunityCurves) -> list[str]:
     """Say of what savings are, where that is the iteration of a latency."""
     if gains.window == path.window:
         return []
@@ -275,7 +275,7 @@ def opportunities_of_summaries(replayed: WindowReplay) -> tuple[JobOpportunities
 
 
 def _opportunity_table(
-    graph: DependencyGraph, table: pd.DataFrame, length: int, drawn: Sequence[Gain] = ()
+    graph: DependencyGraph, table: pd.DataFrame, length: int, drawn: Sequence[OpportunityCurve] = ()
 ) -> SectionTable:
     """List what lies on the path; a bar is the window, its parts what is saved of it."""
     labels = page_labels(graph)

@@ -54,7 +54,7 @@ AROUND_UNITS = 2
 SOURCE_LINE = re.compile(r"(?<![^\s():])(?:[^\s():]*[/\\])?([^\s()/\\:]+\.pyx?)\(\d+\): ")
 """A frame of Python: the folder can name a person, and each edit of the file changes the line."""
 FOLDER = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\:;,()'\"<>|]+)+[/\\](?=[^\s/\\])")
-NO_VERDICT = JobVerdict("all_steps", None, (), "none", 0, 0, 0.0, 0.0, None, None, None, (), "no_waiting")
+NO_VERDICT = JobVerdict(scope="all_steps", reason="no_waiting")
 
 
 def portable_name(name: str) -> str:
