@@ -34,6 +34,16 @@ from hta_graph.paths.step_kinds import SIGNATURES, are_recurring, numbered_kinds
 from hta_graph.paths.windows import StepLength, Window, WindowForm, step, step_lengths
 from hta_graph.what_if.bounds import Bounds
 
+METRIC_LABELS = {
+    "iteration": "iteration time",
+    "critical-path": "latency",
+    "exposed-communication": "exposed communication",
+    "gpu-busy": "GPU busy time",
+    "gpu-idle": "GPU idle time",
+    "memory": "peak memory",
+}
+"""What is compared, as sentences name it."""
+
 LEAST_OF_ROWS = 0.001
 """Names with less than this share of a run's critical paths are added up: no regression of a percent is one of them."""
 MOST_NAMES = 400
