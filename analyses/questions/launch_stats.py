@@ -72,7 +72,6 @@ MARKED = Table(
     boolean("runtime_outliers", "Whether the call is longer than --runtime-cutoff."),
     boolean("launch_delay_outliers", "Whether the delay is longer than --launch-delay-cutoff."),
 )
-"""What an answer lists: :func:`launches`, with marks of what :func:`launch_stats` counts."""
 
 
 @LAUNCHES.returned
@@ -165,7 +164,7 @@ def launch_stats(
             shorter than the call.
         launch_delay_cutoff: delays above it (µs) are launch delay outliers.
     """
-    found = frame.assign(**_outlier_marks(frame, runtime_cutoff, launch_delay_cutoff))
+    found = _marked(frame, runtime_cutoff, launch_delay_cutoff)
     columns = {name: found[name].to_numpy() for name in (*NUMBERS, *OUTLIERS)}
     keys = found[["rank", "scope", "call"]].to_numpy()
     parts = list(found.groupby(["rank", "scope", "call"], sort=False).indices.values())
@@ -192,11 +191,12 @@ def _summed_launches(part: dict[str, Any]) -> list[int]:
     ]
 
 
-def _outlier_marks(frame: pd.DataFrame, runtime_cutoff: float, launch_delay_cutoff: float) -> dict[str, Any]:
-    """Mark what HTA's three histograms show."""
+@MARKED.returned
+def _marked(frame: pd.DataFrame, runtime_cutoff: float, launch_delay_cutoff: float) -> pd.DataFrame:
+    """Mark the :func:`launches` that HTA's three histograms show, and that :func:`launch_stats` counts."""
     cpu, gpu, delay = frame["cpu_duration_ns"], frame["gpu_duration_ns"], frame["launch_delay_ns"]
     found = ((cpu <= runtime_cutoff * 1e3) & (gpu < cpu), cpu > runtime_cutoff * 1e3, delay > launch_delay_cutoff * 1e3)
-    return dict(zip(OUTLIERS, found, strict=True))
+    return frame.assign(**dict(zip(OUTLIERS, found, strict=True)))
 
 
 def answer(
@@ -223,9 +223,8 @@ def answer(
         *clock_notes({scope.rank: scope.graph.gpu_clock for scope in scopes}),
     ]
     largest = _largest_overheads(frame)
-    found = _outlier_marks(frame, runtime_cutoff, launch_delay_cutoff)
     tables = {"launch_stats": launch_stats(frame, runtime_cutoff, launch_delay_cutoff), "largest_overheads": largest}
-    series = {"launches": frame.assign(**found)}
+    series = {"launches": _marked(frame, runtime_cutoff, launch_delay_cutoff)}
     summed = {"launch_stats": messages.SUMMED}
     return Answer(tables, notes, series, summed=summed, conclusion=_conclusion(tables["launch_stats"]))
 
