@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.compare.diff.length_comparison import outermost_operators
+from analyses.declare.columns import Table, text
 from analyses.declare.scope import Scope
 from analyses.messages import diff as messages
 from analyses.messages.diff import NO_GPU, NOT_RECORDED, VERSIONS
@@ -167,15 +168,19 @@ OPTIONS = ("with_stack", "record_shapes", "profile_memory", "with_flops", "with_
 """Options that the profiler records when they are on; most of them slow the recorded program down."""
 
 
-def environment(control: Scope, test: Scope) -> pd.DataFrame:
-    """List the differences in the environment of two runs, those that affect speed most first.
+ENVIRONMENT = Table(
+    text("what", "What is compared."),
+    text("control", "Value in the control; null if not recorded.", null=True),
+    text("test", "Value in the test; null if not recorded.", null=True),
+)
 
-    Returns:
-        what, control, test (as recorded in the traces).
-    """
+
+@ENVIRONMENT.returned
+def environment(control: Scope, test: Scope) -> pd.DataFrame:
+    """List the differences in the environment of two runs, those that affect speed most first."""
     sides = (facts_of_run(control.graph), facts_of_run(test.graph))
     listed = facts_that_differ(*sides, inputs_that_differ(control, test))
-    return pd.DataFrame(listed, columns=["what", "control", "test"], dtype=object)
+    return pd.DataFrame(listed, columns=[*ENVIRONMENT], dtype=object)
 
 
 def facts_that_differ(
