@@ -53,7 +53,7 @@ GROUP_KIND = text("kind", "Purpose of the groups, such as tp; null if the traces
 
 
 class Table:
-    """A table of an answer: its columns. Iteration yields their names.
+    """A table of an answer: its columns, each with a name, a meaning, a type and a unit. Iteration yields the names.
 
     Args:
         parts: a column, the name of a shared one, or a table for all of its columns.
@@ -96,7 +96,9 @@ SHARED: Mapping[str, Column] = {column.name: column for column in (
     text("kernel_sequence", "Names of the kernels in order of their start, joined with arrows."),
     text("call", "Runtime call; null if not in the file.", null=True),
     text("annotation", "Name of the annotation; null if there is none.", null=True),
-    text("call_path", "Enclosing operators and frames, outermost first, joined with slashes; null if unknown.", null=True),
+    text(
+        "call_path", "Enclosing operators and frames, outermost first, joined with slashes; null if unknown.", null=True
+    ),
     bound_by("bound_by", "Class of the time."),
     # -- event indices
     integer("call_index", "Event index of the runtime call; null if not in the file.", null=True),
