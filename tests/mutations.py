@@ -370,13 +370,6 @@ MISTAKES = (
         "tests/export/picture/test_job_pictures.py",
     ),
     of_jobs(
-        "waits are drawn as communication",
-        "hta_graph/paths/level_of_detail.py",
-        "    if isinstance(graph, JobGraph):\n",
-        "    if False:\n",
-        "tests/analyses/report/test_job_timeline.py",
-    ),
-    of_jobs(
         "a saved job forgets its rendezvous",
         "hta_graph/export/parquet.py",
         '    return EventTable.join([tables["events"], added])',
@@ -1567,13 +1560,6 @@ COLUMNS = (
         "hta_graph/multi_rank/wait_causes.py",
         "= 0 if both.is_synchronized else left_later",
         "= 0",
-        CAUSES,
-    ),
-    Mutation(
-        "a rank stands still while its communications queue",
-        "hta_graph/graph/job_graph.py",
-        "np.flatnonzero(between | self._is_queue)",
-        "np.flatnonzero(between)",
         CAUSES,
     ),
     Mutation(

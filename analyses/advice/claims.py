@@ -15,7 +15,6 @@ from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.gpu_rules import fusible_chains, tf32_factors, unbucketed, unfused_kernels_of, work_limits
 from analyses.advice.host_rules import tiny_kernels_of
 from analyses.advice.runtime_rules import code_loading_calls
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.gpu_activity import WorkType, activities
@@ -29,7 +28,7 @@ def within_bounds(facts: PathFacts, findings: Iterable[PathFinding], *, of_job: 
     Bounds take all rows, which a job of rank summaries does not hold: so that it answers as a job of whole graphs, only
     what is replayed has bounds ``of_job``.
     """
-    if has_partial_rows(facts.graph) or isinstance(facts.graph, JobGraph) != of_job:
+    if has_partial_rows(facts.graph) or facts.graph.is_job != of_job:
         return list(findings)
     return [found for finding in findings if (found := _within_bound(facts, finding)) is not None]
 

@@ -284,7 +284,7 @@ class PathFacts:
         """The GPU activities that run in the window, cut to it; of a job while the path is on their rank."""
         every, window = activities(self.graph), self.path.window
         inside = every.take((every.end > window.start_ns) & (every.start < window.end_ns))
-        if len(self.graph.rank_graphs) > 1:
+        if self.graph.is_job:
             return self._on_rank_of_path(inside)
         start, end = (times.clip(window.start_ns, window.end_ns) for times in (inside.start, inside.end))
         return Activities(inside.row, start, end, inside.lane, inside.type, inside.call)

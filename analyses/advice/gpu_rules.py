@@ -11,7 +11,6 @@ import numpy as np
 from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, PathFacts, PathFinding
 from analyses.messages import advice
 from hta_graph.base.arrays import distinct, first_of_runs
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 from hta_graph.paths.gpu_activity import WorkType, activities
@@ -45,10 +44,10 @@ def exposed_communication(facts: PathFacts) -> PathFinding | None:
     # Without a cause of most of the time none is named; Gloo's communication has no launch.
     is_main = 2 * cause_ns > on_path_ns and facts.has_gpu_rows
     # Without communication on the path other communication is on it.
-    saved = on_path_ns if isinstance(facts.graph, JobGraph) else facts.priced.communication_ns
+    saved = on_path_ns if facts.graph.is_job else facts.priced.communication_ns
     said = advice.exposed_communication(
         facts.timed(on_path_ns), exposed_ns, largest[0][0], largest[0][2], facts.main_rank(talks),
-        cause if is_main else None, is_exposed=exposed_ns == on_path_ns, in_job=isinstance(facts.graph, JobGraph),
+        cause if is_main else None, is_exposed=exposed_ns == on_path_ns, in_job=facts.graph.is_job,
         counts_more=saved > on_path_ns,
     )  # fmt: skip
     return PathFinding.of_advice(said, evidence, "medium", saved)
@@ -64,7 +63,7 @@ SMALL_COLLECTIVE_NS = 100_000
 
 def serial_communication(facts: PathFacts) -> PathFinding | None:
     """Collectives between computation that never overlap with it: bucket them, start them early, wait for them late."""
-    if isinstance(facts.graph, JobGraph):
+    if facts.graph.is_job:
         return None
     talks, computes = facts.work.busy(WorkType.COMMUNICATION), facts.work.busy(WorkType.COMPUTATION)
     lengths = (facts.work.end - facts.work.start)[facts.work.type == WorkType.COMMUNICATION]
@@ -122,7 +121,7 @@ def unbucketed(facts: PathFacts) -> Unbucketed | None:
 
     What tensor parallelism reduces is needed by the next operator; there are few of them, and they are longer.
     """
-    if isinstance(facts.graph, JobGraph):
+    if facts.graph.is_job:
         return None
     talks = facts.work.take((facts.work.type == WorkType.COMMUNICATION) & (facts.work.call >= 0))
     in_backward = np.zeros(len(talks), np.bool_)
@@ -162,9 +161,8 @@ def unbucketed_collectives(facts: PathFacts) -> PathFinding | None:
 def gloo_communication(facts: PathFacts) -> PathFinding | None:
     """The path's thread is silent while a collective of Gloo runs on another one: communication through the CPU."""
     silent, rows = facts.segments_in_classes(BoundBy.CPU_GAP), facts.graph.event_flags.gloo_collective
-    if isinstance(facts.graph, JobGraph):
-        # Edges tell who waits for what was matched.
-        rows = rows & ~facts.event_mask(facts.graph.members.row[facts.graph.members.number >= 0])
+    # Of a job edges tell who waits for what was matched.
+    rows = rows & ~facts.event_mask(facts.graph.members.row[facts.graph.members.number >= 0])
     time_ns = facts.time_during(silent, rows)
     if not facts.is_notable(time_ns):
         return None
@@ -212,7 +210,7 @@ NARROW_SIZE = ("half", "bfloat16")
 def _reads_shapes(facts: PathFacts) -> bool:
     """Return whether the path is on computation for long enough that shapes are worth reading; never of a job."""
     computes = facts.share(facts.class_ns(BoundBy.GPU_COMPUTE_BOUND)) >= COMPUTES
-    return computes and not isinstance(facts.graph, JobGraph)
+    return computes and not facts.graph.is_job
 
 
 @memoized

@@ -25,7 +25,6 @@ from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, Confidence, Path
 from analyses.messages import advice, verdict
 from hta_graph.base.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, EventKind, Ids, Ints
 from hta_graph.paths.host_pauses import device_launches
@@ -270,7 +269,7 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     if not facts.is_notable(host_ns, LAUNCHING_SHARE) or not facts.is_notable(saved) or may_be_polling(facts):
         return None
     # A GPU that does not start what it was given is not waiting for the host: others may have it meanwhile.
-    if len(graph.rank_graphs) == 1 and path_waits_on_launched_work(facts.path):
+    if not graph.is_job and path_waits_on_launched_work(facts.path):
         return None
     own = facts.work.take(facts.work.call >= 0)
     when, events = facts.intervals_of(on_host), graph.event_table
@@ -322,7 +321,7 @@ def host_pauses(facts: PathFacts) -> PathFinding | None:
 def _launched_after_longest_pause(facts: PathFacts) -> str | None:
     """Name the operator, or else the call, with which the longest pause of a rank's window ends."""
     window, events, graph = facts.path.window, facts.graph.event_table, facts.graph
-    if isinstance(graph, JobGraph):  # the longest one may be on another rank than the path
+    if graph.is_job:  # the longest one may be on another rank than the path
         return None
     every = [of.pauses.clip(window.start_ns, window.end_ns) for of in device_launches(graph)]
     ends = np.concatenate([np.zeros(0, np.int64), *(of.end for of in every)])
@@ -680,7 +679,7 @@ def _between_steps(facts: PathFacts) -> tuple[int, int] | None:
     launched = take_or(graph.event_table.start, calls, otherwise=0)
     own = facts.work.start[(calls >= 0) & (launched >= item.start_ns) & (launched < item.end_ns)]
     # Of a job the window begins where the last rank's earlier work ends.
-    of_job = len(graph.rank_graphs) > 1
+    of_job = graph.is_job
     before = window.start_ns if of_job else int(step_work_ends(graph)[: place[0]].max())
     begun, first = max(before, window.start_ns), int(own.min(initial=window.end_ns))
     return (begun, first) if window.end_ns > first > begun else None

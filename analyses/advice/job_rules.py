@@ -16,7 +16,6 @@ from analyses.messages.collective_matching import silent_ranks
 from analyses.source.window_report import verdict_of_job
 from hta_graph.base.arrays import distinct, percentiles_by
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.gpu_activity import WorkType, activities
@@ -33,7 +32,7 @@ FROZEN_SHARE = 0.01
 def held_up_by_rank(facts: PathFacts) -> PathFinding | None:
     """Name the rank that delays the job, as all commands do, and what it does while the others wait."""
     found, graph = verdict_of_job(facts.path), facts.graph
-    if found is None or found.firmness == "none" or not isinstance(graph, JobGraph):
+    if found is None or found.firmness == "none":
         return None
     evidence: dict[str, Any] = {
         "rank": found.rank, "held_up_ns": found.median_caused_ns,
@@ -67,7 +66,7 @@ def delays_window(found: JobVerdict, window: Window) -> bool:
 def ranks_matched(facts: PathFacts) -> PathFinding | None:
     """Count the communication that ranks share, and what has no partner."""
     job = facts.graph
-    if not isinstance(job, JobGraph):
+    if not job.is_job:
         return None
     members, events, window = job.members, job.event_table, facts.path.window
     inside = members.take((events.end[members.row] > window.start_ns) & (events.start[members.row] < window.end_ns))
@@ -97,7 +96,7 @@ def ranks_matched(facts: PathFacts) -> PathFinding | None:
 def clocks_unsure(facts: PathFacts) -> PathFinding | None:
     """Warn where the clocks of ranks are too uncertain for waits of that length."""
     job = facts.graph
-    if not isinstance(job, JobGraph) or not len(job.clock_table):
+    if not len(job.clock_table):
         return None
     error = int(job.clock_table.error.max())
     if not facts.is_notable(2 * error):
@@ -143,7 +142,7 @@ def slow_host(facts: PathFacts) -> PathFinding | None:
 
 def _non_waiting_operators(graph: DependencyGraph) -> Ids:
     """Return the innermost operators that neither wait for a GPU nor for other ranks."""
-    if not isinstance(graph, JobGraph):
+    if not graph.is_job:
         return np.empty(0, np.int32)
     own = graph.event_table.kind == EventKind.CPU_OP
     around = graph.operator_around

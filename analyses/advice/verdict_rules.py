@@ -14,7 +14,6 @@ from analyses.source.window_report import clock_lines, headline_lengths, headlin
 from hta_graph.attribution.replayed_names import replayed_names
 from hta_graph.base.arrays import distinct, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.numbered_names import row_labels
 from hta_graph.model import BoundBy, Ids, Reason
 from hta_graph.paths.critical_path import CriticalPath
@@ -78,7 +77,7 @@ def _operator_evidence(graph: DependencyGraph, rows: Ids) -> dict[str, str]:
 
 def _rank_evidence(graph: DependencyGraph, rows: Ids) -> dict[str, list[int]]:
     """Return of a job the ranks whose rows these are, as evidence has them."""
-    return {"ranks": distinct(graph.rank_of(rows)).tolist()} if isinstance(graph, JobGraph) else {}
+    return {"ranks": distinct(graph.rank_of(rows)).tolist()} if graph.is_job else {}
 
 
 def unexplained(facts: PathFacts) -> PathFinding:

@@ -24,7 +24,6 @@ from analyses.messages.collective_matching import SINGLE_RANK
 from analyses.messages.verdict import untrusted
 from analyses.questions.catalogue import analysis
 from hta_graph.base.errors import UsageError
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind
 from hta_graph.paths.critical_path import critical_path
 
@@ -274,7 +273,7 @@ def _path(asked: Question) -> tuple[CriticalPath, dict[str, Any], HeldTrace]:
     def find() -> tuple[CriticalPath, dict[str, Any]]:
         path = critical_path(held.graph(window), window.window())
         steps = step_rows(path.graph) if path.window.is_default else []
-        return path, path_document(path, steps, replayed=len(path.graph.rank_graphs) < 2)
+        return path, path_document(path, steps, replayed=not path.graph.is_job)
 
     return *held.once(("path", window), find), held
 
@@ -460,11 +459,7 @@ def diff(asked: Question) -> Draft:
     windows = (window.window(), window.window()) if window.names_window or window.whole else None
     graphs = [held.graph(window) for held in both]
     form: Literal["usual", "gpu"] = "usual" if windows else "gpu"
-    jobs = [
-        side_of_job(graph, window.window() if windows else None, (), form)
-        for graph in graphs
-        if isinstance(graph, JobGraph)
-    ]
+    jobs = [side_of_job(graph, window.window() if windows else None, (), form) for graph in graphs if graph.is_job]
     if len(jobs) == len(graphs):
         rank = job_diff.common_rank(*jobs)
         control, test = (held.one_of_job(job.files, rank) for held, job in zip(both, jobs, strict=True))

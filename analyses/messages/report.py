@@ -76,7 +76,7 @@ def length_name(window: Window, graph: DependencyGraph) -> str:
         return "window"
     if window.form == "cpu":
         return "CPU time of the step"
-    is_job = len(graph.rank_graphs) > 1
+    is_job = graph.is_job
     return "iteration" if window.form == "gpu" or is_job or not graph.is_gpu.any() else "latency"
 
 

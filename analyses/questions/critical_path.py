@@ -96,7 +96,7 @@ class RankSteps:
     def of(cls, graph: DependencyGraph, rows: Sequence[StepRow]) -> RankSteps:
         """Return a rank's steps with its trace."""
         on_gpu, hidden = bool(graph.is_gpu.any()), len(step_lengths(graph)) - len(rows)
-        return cls(graph.path, graph.rank, graph.diagnostics_record, on_gpu, len(graph.rank_graphs) > 1, rows, hidden)
+        return cls(graph.path, graph.rank, graph.diagnostics_record, on_gpu, graph.is_job, rows, hidden)
 
 
 def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def path_lines(path: CriticalPath, steps: Sequence[StepRow] = (), *, all_rows: b
         messages.BY_CLASS,
         *_class_lines(path),
         "",
-        *(line for line in (*rank_lines(path), "") if len(path.graph.rank_graphs) > 1),
+        *(line for line in (*rank_lines(path), "") if path.graph.is_job),
         *_event_lines(path, None if all_rows else EVENTS_LISTED),
     ]
 

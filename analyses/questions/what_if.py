@@ -38,7 +38,6 @@ from hta_graph.base.text.formatting import milliseconds
 from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
 from hta_graph.multi_rank.summary_job import MANY_RANKS
 from hta_graph.paths.critical_path import critical_path, require_all_rows
@@ -182,7 +181,7 @@ class WhatIf:
     def reliability(self) -> Reliability:
         """How far replay of the window can be trusted."""
         # Summaries of a job's ranks show no more than this, and its whole graphs answer as they do.
-        if not isinstance(self.replayed, Replayed) or len(self.graph.rank_graphs) > 1:
+        if not isinstance(self.replayed, Replayed) or self.graph.is_job:
             predicted = self.compared or self.replayed
             differs = self.of_steps.off_by(predicted.predicted_ns) if self.of_steps else 0.0
             found = Reliability(predicted.frozen_share, waiting_share=predicted.waiting_share, differs_share=differs)
@@ -568,7 +567,7 @@ def _largest_savings(found: WhatIf) -> list[str]:
 
 def _facts_of_rank(found: WhatIf) -> PathFacts | None:
     """Return facts about the critical path of a rank's window; None of jobs."""
-    if not isinstance(found.replayed, Replayed) or isinstance(found.graph, JobGraph):
+    if not isinstance(found.replayed, Replayed) or found.graph.is_job:
         return None
     return PathFacts.of(critical_path(found.graph, resolved_window(found.replayed.window)))
 
@@ -773,7 +772,7 @@ def _rank_lines(found: WhatIf) -> list[Line]:
 def _event_lines(found: WhatIf) -> list[Line]:
     """List what takes most of the path after the changes."""
     graph, words = found.graph, short_labels(found.graph)
-    several, length = len(graph.rank_graphs) > 1, max(found.replayed.predicted_ns, 1)
+    several, length = graph.is_job, max(found.replayed.predicted_ns, 1)
     columns = found.replayed.path_after.by_name()
     rows = [
         [
@@ -809,7 +808,7 @@ def _opportunity_lines(found: WhatIf) -> list[Line]:
 
 
 def _savings_table(shown: Sequence[Opportunity], found: WhatIf) -> list[Line]:
-    several, is_class = len(found.graph.rank_graphs) > 1, all(one.kind == "class" for one in shown)
+    several, is_class = found.graph.is_job, all(one.kind == "class" for one in shown)
     header = [name for name in messages.SAVING_COLUMNS if several or name != "next rank"]
     rows = [_opportunity_row(one, found) for one in shown]
     if is_class:
@@ -839,7 +838,7 @@ def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
         milliseconds(one.on_path_ns), milliseconds(one.saved_half_ns), _bare_percent(one.saved_half_ns / measured),
         _bare_percent(one.saved_free_ns / measured), one.kind,
         short_labels(found.graph)[one.name] if one.kind == "class" else one.name,
-        *([rank] if len(found.graph.rank_graphs) > 1 else []), following,
+        *([rank] if found.graph.is_job else []), following,
     ]  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def write_kineto(graph: DependencyGraph, target: str | Location) -> int:
         OutputError: the file cannot be written or is the trace itself.
         MissingExtraError: it is to be packed as zstd, and that package is not installed.
     """
-    if len(graph.rank_graphs) > 1:
+    if graph.is_job:
         raise UsageError("a Kineto trace holds one rank; write each of job.rank_graphs to a file of its own")
     check_output(target, [graph.path])
     with paused_gc():

@@ -37,8 +37,8 @@ from hta_graph.export.parquet_files import (
     saved_ranks,
 )
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
-from hta_graph.graph.edges import FIRST_CUSTOM_RULE, EdgeTable, WaitCalls, custom_rule, labels_of_rules
-from hta_graph.graph.job_graph import Clocks, JobGraph, Members
+from hta_graph.graph.edges import FIRST_CUSTOM_RULE, Clocks, EdgeTable, Members, WaitCalls, custom_rule, labels_of_rules
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, EDGE_MEANING, Bools, Codes, EdgeKind, EventKind, Ids, Ints, Rule
 from hta_graph.multi_rank.job_trace import rendezvous_events, shift_to_job_time

@@ -11,8 +11,7 @@ from hta_graph.base.arrays import distinct, find_sorted
 from hta_graph.base.errors import TraceError
 from hta_graph.export.parquet_files import SAVE_AGAIN, SavedHeader, SavedTable
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
-from hta_graph.graph.edges import EdgeTable, WaitCalls, labels_of_custom_rules
-from hta_graph.graph.job_graph import Clocks, Members
+from hta_graph.graph.edges import Clocks, EdgeTable, Members, WaitCalls, labels_of_custom_rules
 from hta_graph.graph.timeline import Timeline
 from hta_graph.graph.validate import (
     all_edges_valid,

@@ -14,7 +14,6 @@ from hta_graph.base.errors import QueryError
 from hta_graph.base.storage.location import Location
 from hta_graph.graph.conversion import labels, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.numbered_names import row_labels
 from hta_graph.graph.points import event_of
@@ -543,7 +542,7 @@ def possible_waiting_time(path: PathTotals) -> int:
     """
     graph = path.base.graph
     found = time_without_partner(path)
-    if not isinstance(graph, JobGraph) or not graph.lanes.is_communication.any():
+    if not graph.is_job or not graph.lanes.is_communication.any():
         return found
     gaps = path.base.parts.bound[path.rows] == BoundBy.CPU_GAP
     parts, rank = path.base.parts.take(path.rows[gaps]), path.base.part_rank[path.rows[gaps]]

@@ -87,7 +87,7 @@ def _document_of(path: CriticalPath, options: argparse.Namespace) -> dict[str, A
     steps = _steps_of_default_window(path, options, every=True)
     near_key = {} if options.near is None else {"near": _near_critical(path, options.near)[0]}
     # A job of rank summaries answers as one of whole graphs does, and cannot be replayed here.
-    replayed = options.near is not None or len(path.graph.rank_graphs) < 2
+    replayed = options.near is not None or not path.graph.is_job
     return {**path_document(path, steps, merge_runs=options.merge_runs, replayed=replayed), **near_key}
 
 
@@ -126,14 +126,13 @@ def _path_per_step(options: argparse.Namespace) -> None:
 
 def _steps_of_ranks(options: argparse.Namespace) -> list[RankSteps]:
     from analyses.questions.critical_path import STEPS_LISTED, RankSteps
-    from hta_graph.graph.job_graph import JobGraph
     from hta_graph.paths.critical_path import has_partial_rows
     from hta_graph.paths.step_table import notable_steps, step_rows
 
     graph = RankInputs.of(options).job_or_graph(WindowArgs().summary_with_causes)
     # Each rank alone, then the job; for many ranks only the job.
     asked = [graph]
-    if isinstance(graph, JobGraph) and not has_partial_rows(graph):
+    if graph.is_job and not has_partial_rows(graph):
         asked = [*(graph.graph(part.rank) for part in graph.rank_graphs), graph]
     begin_stage("finding the critical path of each step")
     # Thousands of lines are unreadable: a terminal gets the notable ones.

@@ -122,7 +122,7 @@ def _update(options: argparse.Namespace) -> None:
     if options.update != "-":
         from analyses.messages.gate import written
 
-        say(written(options.update, len(profiles), [len(one.side.every_length) for one in profiles]))
+        say(written(options.update, len(profiles), [len(one.side.lengths_ns) for one in profiles]))
 
 
 def _compared(options: argparse.Namespace, given: Any) -> dict[str, Any]:
@@ -141,7 +141,6 @@ def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunPro
     """Read an input: the recordings of a baseline, or one recording of a rank or a job."""
     from analyses.compare.gate.baseline_file import is_baseline, read_baseline
     from analyses.compare.gate.run_profile import profile_of
-    from hta_graph.graph.job_graph import JobGraph
 
     place = resolve_location(item)
     if is_baseline(place):
@@ -150,7 +149,7 @@ def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunPro
     graph = ranks.job_or_graph(WindowArgs().summary_with_causes)
     begin_stage("comparing steps")
     of_rank = None
-    if isinstance(graph, JobGraph):
+    if graph.is_job:
         lowest = min(part.rank for part in graph.rank_graphs)
         of_rank = ranks.graph_of(graph.graph(lowest).path) if ranks.many_ranks else graph.graph(lowest)
     found = profile_of(graph, of_rank, "cpu" if options.cpu_window else "gpu")

@@ -358,11 +358,11 @@ def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> Jo
     every = ranks.all_steps or AllSteps((ranks.control.numbers, ranks.test.numbers), ranks.kinds)
     kinds = kinds_by_number(every.kinds, every.numbers, (control.numbers, test.numbers))
     control, test, kinds, levels = last_levels(control, test, kinds)
-    near = [side.around for side in (ranks.control, ranks.test)]
+    near = [side.neighbors for side in (ranks.control, ranks.test)]
     of_neighbors = kinds_by_number(
         kinds_of_steps(near[0].scopes, near[1].scopes),
         (near[0].number, near[1].number),
-        (control.around.number, test.around.number),
+        (control.neighbors.number, test.neighbors.number),
     )
     found = compare_lengths(
         control,
