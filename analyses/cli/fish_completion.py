@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from analyses.cli.path_args import CacheFolder, InputFolder, OutputFolder, PathArgument
+from analyses.cli.path_args import InputFolder, OutputFolder, PathArgument, ReusedFolder
 
-FOLDERS = (CacheFolder, InputFolder, OutputFolder)
+FOLDERS = (ReusedFolder, InputFolder, OutputFolder)
 FUNCTIONS = """\
 # Completion of hta-graph for fish.
 function __hta_graph_is --description 'Test whether the command line begins with these commands'

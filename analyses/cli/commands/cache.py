@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from analyses.cli.command import Command
-from analyses.cli.path_args import CacheFolder
+from analyses.cli.path_args import ReusedFolder
 from analyses.cli.rank_inputs import print_lines
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _add_cache_command(parser: argparse.ArgumentParser) -> None:
     """Add which cache, and whether it is emptied."""
-    parser.add_argument("--cache", type=CacheFolder, metavar="DIR", help="folder (default: the user's cache folder)")
+    parser.add_argument("--cache", type=ReusedFolder, metavar="DIR", help="folder (default: the user's cache folder)")
     parser.add_argument("--clear", action="store_true", help="remove all entries")
 
 

@@ -10,13 +10,13 @@ from analyses.cli.fish_completion import fish_script
 from analyses.cli.options import add_text_output
 from analyses.cli.path_args import (
     AnswerFile,
-    CacheFolder,
     InputFile,
     InputFolder,
     InputTraces,
     OutputFile,
     OutputFileOrFolder,
     OutputFolder,
+    ReusedFolder,
 )
 from analyses.cli.rank_inputs import print_lines
 from hta_graph.base.errors import MissingExtraError
@@ -73,7 +73,7 @@ def _run_completion(options: argparse.Namespace) -> None:
 
 _FILES = (InputTraces, InputFile, OutputFile, AnswerFile, OutputFileOrFolder)
 """Inputs are files or folders; completion of files includes folders."""
-_FOLDERS = (InputFolder, OutputFolder, CacheFolder)
+_FOLDERS = (InputFolder, OutputFolder, ReusedFolder)
 
 
 def _mark_paths(parser: argparse.ArgumentParser, completed: dict[Any, Any]) -> None:
