@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from analyses.advice import job_verdict
 from analyses.advice.kept_verdict import verdict_records, verdict_texts
 from analyses.display.labels import class_meanings, short_labels
 from analyses.display.sentence_format import and_more, as_sentence
 from analyses.display.text_layout import Line, duration_text, percent, table
 from analyses.messages import critical_path as messages
-from analyses.messages import job_verdict
 from analyses.messages.window import NOT_RECORDED, whose
 from analyses.source.graph_names import naming_notes_of_rows
 from analyses.source.window_report import (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice import job_verdict
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
 from analyses.declare.columns import Table, integer, ns, share, text
@@ -18,7 +19,6 @@ from analyses.display.charts import GRID, empty_figure, new_figure
 from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
 from analyses.display.labels import SHORT_IN_JOBS
 from analyses.display.sentence_format import window_name
-from analyses.messages import job_verdict
 from analyses.messages import stragglers as messages
 from analyses.source.matched_collectives import MatchedWindow, matched_collectives, matching_notes
 from hta_graph.base.arrays import distinct, split_intervals, summed_by

@@ -12,8 +12,8 @@ from typing import Any
 
 from analyses.advice.facts import PathFacts
 from analyses.advice.gains import within_rows
-from analyses.advice.host_rules import host_may_poll
 from analyses.advice.recording_rules import mostly_start_up_ns, start_up_recorded
+from analyses.advice.rules import RULES
 from analyses.display.dataframe_text import more_ranks
 from analyses.display.labels import class_meanings, short_labels
 from analyses.display.sentence_format import brief_duration
@@ -39,8 +39,7 @@ from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BoundBy
-from hta_graph.multi_rank.summary_job import MANY_RANKS
-from hta_graph.paths.critical_path import critical_path, require_all_rows
+from hta_graph.paths.critical_path import critical_path, has_partial_rows, require_all_rows
 from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.windows import Window, WindowQuery, resolved_window, step
 from hta_graph.what_if.bounds import Bounds, priced_window
@@ -258,15 +257,19 @@ def what_if(
     )
 
 
+MOST_SUMMARIES_PER_STEP = 32
+"""Files of more ranks are not read once more for each step."""
+
+
 def _of_steps(graph: DependencyGraph, window: WindowQuery, asked: Sequence[NamedChange]) -> StepPredictions | None:
     """Predict all steps where a rank is to be like the others: that is a question about a run, not one step.
 
-    Not of jobs of many ranks, whose files would be read once more for each step.
+    Not of jobs of very many rank summaries, whose files would be read once more for each step.
     """
     meant = window(graph)
     if not any(one.asked.startswith("rank_like_others") for one in asked) or meant.step is None or meant.form == "cpu":
         return None
-    if len(graph.rank_graphs) > MANY_RANKS:
+    if has_partial_rows(graph) and len(graph.rank_graphs) > MOST_SUMMARIES_PER_STEP:
         return None
     return step_predictions(graph, [one.change for one in asked], _iteration_of)
 
@@ -548,8 +551,8 @@ def _largest_savings(found: WhatIf) -> list[str]:
     known = {one.said for one in without}
     facts = _facts_of_rank(found)
     once = start_up_recorded(facts) if facts else None
-    polls = host_may_poll(facts) if facts else None
-    if once and (start_up_ns := mostly_start_up_ns(once, found.replayed.measured_ns)):
+    polls = RULES["host_may_poll"](facts) if facts else None
+    if once and (start_up_ns := mostly_start_up_ns(once.evidence, found.replayed.measured_ns)):
         window, length_ns = _subject(found), found.replayed.measured_ns
         said = messages.saving_of(start_up_ns, length_ns, at_most=False)
         return [messages.start_up(window, said), *(messages.also(one.group, one.said) for one in ranked)]

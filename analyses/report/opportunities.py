@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from analyses.display.phrases import untrusted
 from analyses.display.sentence_format import brief_duration, brief_share
 from analyses.messages import report as words
-from analyses.messages.verdict import untrusted
 from analyses.report.gain_curves import (
     Gain,
     Gains,

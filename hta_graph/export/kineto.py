@@ -75,7 +75,6 @@ def _row_of_object(row: Record) -> _FileRow:
 
 
 _FILE_ROWS = RowShape(_FileRow, _row_of_object)
-_NO_ROW = _FileRow()
 
 
 def write_kineto(graph: DependencyGraph, target: str | Location) -> int:

@@ -28,7 +28,7 @@ from hta_graph.graph.conversion import (
 )
 from hta_graph.graph.edges import Clocks, EdgeTable, EventEdges, Members, WaitCalls, labels_of_custom_rules
 from hta_graph.graph.event_flags import EventFlags
-from hta_graph.graph.launches import launching_calls
+from hta_graph.graph.launches import Launches, launching_calls
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import Nesting, Timeline, nearest_around
 from hta_graph.graph.traversal import reachable, shortest_path
@@ -360,7 +360,7 @@ class DependencyGraph:
     @cached_property
     def event_flags(self) -> EventFlags:
         """Properties of events that follow from names and categories."""
-        return EventFlags(self._trace, lambda: self.launching_operator)
+        return EventFlags(self._trace, self._launches)
 
     def steps(self) -> list[Step]:
         """List the profiler steps on the CPU in time order."""
@@ -402,26 +402,27 @@ class DependencyGraph:
         return np.searchsorted(self._timeline.times[self._timeline.order], times, side="left") - 1
 
     @cached_property
+    def _launches(self) -> Launches:
+        trace = self._trace
+        return Launches(trace.events, self._timeline, lambda: launching_calls(trace))
+
+    @property
     def launching_call(self) -> Ids:
         """The call that launched each event; -1 without a recorded call, and for events that are not GPU activities."""
-        return launching_calls(self._trace)
+        return self._launches.call
 
-    @cached_property
+    @property
     def operator_around(self) -> Ids:
         """The innermost operator around each operator and runtime call; -1 for none."""
-        around = self.calls.parent.copy()
-        kind = self._trace.events.kind
-        while (inside_call := (around >= 0) & (kind[around] == EventKind.RUNTIME)).any():
-            around[inside_call] = around[around[inside_call]]
-        return freeze(around)
+        return self._launches.operator_around
 
-    @cached_property
+    @property
     def launching_operator(self) -> Ids:
         """The innermost operator around the launch call of each GPU activity; -1 for none.
 
         The activity's own ``External id`` is not asked: it names another operator in many traces.
         """
-        return freeze(take_or(self.operator_around, self.launching_call))
+        return self._launches.operator
 
     @cached_property
     def outermost_operator(self) -> Ids:

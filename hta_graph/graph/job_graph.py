@@ -21,6 +21,7 @@ from hta_graph.base.errors import QueryError, Remedy
 from hta_graph.graph.conversion import none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankGraph, RankSource
 from hta_graph.graph.edges import Clocks, EdgeTable, Members, WaitCalls
+from hta_graph.graph.launches import Launches
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints
@@ -180,11 +181,16 @@ class JobGraph(DependencyGraph):
     # -- what each rank's graph knows ----------------------------------------------------------------------------------
 
     @cached_property
-    def launching_call(self) -> Ids:
-        """The call that launched each event; correlation ids are compared within a rank."""
-        calls = [part.of_job(part.graph.launching_call) for part in self._rank_graphs]
-        missing = len(self.event_table) - sum(map(len, calls))
-        return freeze(np.concatenate([*calls, np.full(missing, -1)]).astype(np.int32))
+    def _launches(self) -> Launches:
+        """The launches of all ranks; correlation ids are compared within a rank."""
+        parts, rows = self._rank_graphs, len(self.event_table)
+
+        def calls() -> Ids:
+            found = [part.of_job(part.graph.launching_call) for part in parts]
+            missing = rows - sum(map(len, found))
+            return freeze(np.concatenate([*found, np.full(missing, -1)]).astype(np.int32))
+
+        return Launches(self.event_table, self._timeline, calls)
 
     def steps(self) -> list[Step]:
         """List the steps of the job: each from its start on the first rank to its end on the last."""

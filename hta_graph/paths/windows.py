@@ -404,7 +404,7 @@ def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> 
     """Return the instances of an annotation on the CPU, before 2022 written as operators, in order of time."""
     kinds, codes = graph.event_table.kind, graph.event_table.name
     expression = name if regex else re.escape(name)
-    named = names_matching([expression], graph.names, by=re.Pattern[str].fullmatch)[codes]
+    named = names_matching([expression], graph.names, by="fullmatch")[codes]
     for kind in (EventKind.ANNOTATION, EventKind.CPU_OP):
         found = np.flatnonzero(named & (kinds == kind))
         if len(found):

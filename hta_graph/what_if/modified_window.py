@@ -504,12 +504,18 @@ def _shortened_from_start(edge: Ids, length: Ints, too_long: Floats) -> Ints:
     return shorter
 
 
-@memoized
 def recorded_path_totals(base: ReplayGraph) -> tuple[PathTotals, int]:
     """Return what the window's path consists of as recorded, and where it ends (ns) in replay."""
+    rows, length, unowned_ns, end = _recorded_path(base)
+    return PathTotals(base, rows, length, unowned_ns), end
+
+
+@memoized
+def _recorded_path(base: ReplayGraph) -> tuple[Ints, Ints, int, int]:
+    # Not the totals themselves, which hold what keeps this answer.
     times = base.paths.values(base.edges.weight, base.times)
-    tails = base.tails
-    return modified_path_totals(ModifiedWindow(base), times, base.edges.weight, tails), base.end_of(times, tails)
+    path = modified_path_totals(ModifiedWindow(base), times, base.edges.weight, base.tails)
+    return path.rows, path.length, path.unowned_ns, base.end_of(times, base.tails)
 
 
 def frozen_share(base: ReplayGraph) -> float:

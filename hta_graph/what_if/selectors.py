@@ -240,7 +240,7 @@ def _inside_parts(base: ReplayGraph, what: Selector) -> Bools:
         kind = EventKind.ANNOTATION if what.kind == "annotation" else EventKind.PYTHON_FUNCTION
         marked = _selected_rows(base.graph, what)
         found[work.idle] = take_or(
-            _inside_marked(marked, _NESTED[kind](base.graph)), work.around(kind), otherwise=False
+            _inside_marked(marked, _NESTED[kind](base.graph)), work.around(base, kind), otherwise=False
         )
     return found
 
@@ -254,13 +254,12 @@ class _PartsOfWork:
         self.rows = np.flatnonzero(done)
         self.issuer = issuing_rows(base.graph, parts.owner[self.rows])
         self.idle = np.flatnonzero(parts.part == TimePart.IDLE)
-        self._base = base
         self._around: dict[EventKind, Ids] = {}
 
-    def around(self, kind: EventKind) -> Ids:
-        """Return the innermost annotation or frame around each part without an operator."""
+    def around(self, base: ReplayGraph, kind: EventKind) -> Ids:
+        """Return the innermost annotation or frame around each part without an operator, of the same window."""
         if kind not in self._around:
-            parts, nesting = self._base.parts, self._base.graph.nesting(kind)
+            parts, nesting = base.parts, base.graph.nesting(kind)
             self._around[kind] = nesting.open_at(parts.lane[self.idle], parts.start[self.idle])
         return self._around[kind]
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice import job_verdict
 from analyses.compare.diff.change_tables import (
     CHANGES,
     CLASSES,
@@ -37,7 +38,6 @@ from analyses.declare.columns import GROUP_KIND, Table, integer, ns, text
 from analyses.display.dataframe_text import RANKS_LISTED
 from analyses.display.labels import SHORT_IN_JOBS
 from analyses.messages import diff as messages
-from analyses.messages import job_verdict
 from hta_graph.graph.conversion import none_where
 from hta_graph.model import Ints
 

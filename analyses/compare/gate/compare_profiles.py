@@ -24,12 +24,11 @@ from analyses.compare.diff.noise import NORMAL, FewSteps, Repetitions
 from analyses.compare.diff.regression import obstacles, refuse
 from analyses.compare.diff.step_change import StepLengths, dependence, paired_steps
 from analyses.compare.diff.step_kinds import StepKinds, kinds_of_contents
-from analyses.compare.gate.run_profile import METRICS, RunProfile, UnitsInOrder
+from analyses.compare.gate.run_profile import RunProfile, UnitsInOrder
 from analyses.messages import gate as messages
 from hta_graph.base.errors import CannotCompareError
 from hta_graph.model import Floats, Ints
 
-METRIC_NAMES: tuple[str, ...] = ("iteration", "critical-path", *METRICS, "memory")
 MEDIAN_OF_NORMAL = 1.2533
 """By how much the median of normal noise varies more than its mean."""
 
@@ -55,7 +54,7 @@ def compare_profiles(
     Args:
         control: the recordings of the baseline.
         test: those of the new run.
-        metric: what is compared, one of ``METRIC_NAMES``.
+        metric: what is compared, ``iteration``, ``critical-path``, one of ``METRICS`` or ``memory``.
         allowed: the obstacles that are accepted.
 
     Raises:
