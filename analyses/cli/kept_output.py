@@ -15,7 +15,7 @@ from analyses.display.stderr import heard, say
 from analyses.display.text_layout import Line, TextTable
 
 if TYPE_CHECKING:
-    from hta_graph.graph_cache.kept_outputs import KeptOutputs
+    from hta_graph.store.kept_outputs import KeptOutputs
 
 INPUTS = ("inputs", "control", "test")
 """Options that name the files which an answer is about."""
@@ -77,7 +77,7 @@ def _kept_outputs(options: argparse.Namespace) -> KeptOutputs | None:
     known = graph_cache(options)
     if known is None:
         return None
-    from hta_graph.graph_cache.kept_outputs import KeptOutputs
+    from hta_graph.store.kept_outputs import KeptOutputs
 
     given = [getattr(options, name, ()) for name in INPUTS]
     return KeptOutputs.about(known, [item for one in given for item in ([one] if isinstance(one, str) else one)])
@@ -138,6 +138,6 @@ def _plain(question: Mapping[str, Any]) -> Any:
 
 @cache
 def _version() -> list[str]:
-    from hta_graph.graph_cache.trace_cache import sources_version
+    from hta_graph.store.trace_cache import sources_version
 
     return sources_version(Path(__file__).parents[1])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hta_graph.graph_cache.entry_file import read_entry
+from hta_graph.store.entry_file import read_entry
 
 Damage = Callable[[list[Path], random.Random], object]
 

@@ -14,9 +14,9 @@ import pytest
 
 from analyses.cli.rank_inputs import RankInputs
 from hta_graph.base.errors import QueryError
-from hta_graph.graph_cache import kept_outputs, trace_cache
-from hta_graph.graph_cache.entry_file import Entry
-from hta_graph.graph_cache.kept_outputs import KeptOutputs
+from hta_graph.store import kept_outputs, trace_cache
+from hta_graph.store.entry_file import Entry
+from hta_graph.store.kept_outputs import KeptOutputs
 from tests.support.cache_entries import Damage, emptied, entries, flipped, swapped, truncated
 from tests.support.command_line import run_command
 from tests.support.deep_tests import cases, deep
