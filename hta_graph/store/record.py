@@ -22,11 +22,10 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import FIRST_CUSTOM_RULE, EdgeTable, WaitCalls, custom_rule, labels_of_custom_rules
 from hta_graph.graph.timeline import Nesting, Timeline
 from hta_graph.model import EdgeKind, EventKind, Rule
-from hta_graph.store.entry_file import Entry
+from hta_graph.store.entry_file import Column, Entry
 from hta_graph.trace.gpu_clock import GpuClock
 from hta_graph.trace.table import Trace
 
-Column = np.ndarray[Any, Any]
 TableDescription = dict[str, Any]
 AttachedTables = Mapping[str, type[Any]]
 """The tables that go with a graph where it has them, by name."""

@@ -167,7 +167,7 @@ def file_of_another(files: Files, rng: Rng) -> None:
 
 
 SAVED_HARMS: dict[str, Harm] = {
-    **OF_ANY_FOLDER,
+    **{name: harm for name, harm in OF_ANY_FOLDER.items() if name != "exchange_two_files"},
     **{
         harm.__name__: harm
         for harm in (
