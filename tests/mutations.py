@@ -376,13 +376,6 @@ MISTAKES = (
         "tests/analyses/report/test_job_timeline.py",
     ),
     of_jobs(
-        "a saved job forgets its rendezvous",
-        "hta_graph/export/parquet.py",
-        '    return EventTable.join([tables["events"], added])',
-        '    return EventTable.join([tables["events"], added.take(slice(0, 0))])',
-        "tests/export/test_job_parquet.py",
-    ),
-    of_jobs(
         "a filter forgets the rank",
         "hta_graph/graph/dependency_graph.py",
         "        if rank is not None:\n",

@@ -10,10 +10,9 @@ from hta_graph.base.errors import HtaGraphError
 from hta_graph.base.storage.location import Location
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.multi_rank.rank_request import RankRequest
-from hta_graph.store.entry_file import Entry
+from hta_graph.store.entry_file import Column, Entry
 from hta_graph.store.record import (
     NOT_WHAT_WAS_WRITTEN,
-    Column,
     IndexRange,
     check_indices,
     decode_graph,

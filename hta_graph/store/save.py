@@ -18,10 +18,9 @@ from hta_graph.base.text.sanitize import encodable_path, one_line, replace_surro
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.job_graph import Clocks, JobGraph, Members, shift_to_job_time
 from hta_graph.graph.validate import all_edges_valid, all_go_forward, edges_on_a_cycle, invalid_edges, without_points
-from hta_graph.store.entry_file import Entry, Stored, entry_pieces, read_entry
+from hta_graph.store.entry_file import Column, Entry, Stored, entry_pieces, read_entry
 from hta_graph.store.record import (
     NOT_WHAT_WAS_WRITTEN,
-    Column,
     IndexRange,
     check_indices,
     describe_table,
