@@ -1,13 +1,15 @@
 """The server: the tools and resources as the Model Context Protocol offers them, over standard input and output.
 
 One question is answered at a time, in a thread of its own, so that the protocol continues meanwhile: progress,
-cancellation, further questions. A question that is cancelled ends at its next stage.
+cancellation, further questions, which are answered while a pattern is matched. A question that is cancelled ends at its
+next stage.
 """
 
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from threading import Event, Lock
 from time import monotonic
 from typing import Any
@@ -28,7 +30,7 @@ from analyses.messages import mcp as messages
 from analyses.schemas import schema_names, schema_text
 from hta_graph import __version__
 from hta_graph.base.errors import DefectError, HtaGraphError
-from hta_graph.base.progress import listen_to_stages
+from hta_graph.base.progress import listen_to_stages, mute_stages
 
 GUIDE, SCHEMAS = "hta-graph://guide", "hta-graph://schema/"
 PROGRESS_S = 0.2
@@ -103,7 +105,7 @@ class TraceServer:
         if wrong := wrong_arguments(tool, arguments):
             return as_json(wrong), True
         with self._lock, listen_to_stages(progress):
-            question = Question(self._files, self._traces, arguments)
+            question = Question(self._files, self._traces, arguments, let_others=self._others_answered)
             try:
                 progress.begin(tool.name, is_inner=False)
                 return tool.answer(question).text(question.page), False
@@ -118,6 +120,15 @@ class TraceServer:
                 return as_json(cannot_answer_error(DefectError(messages.failed(tool.name)), "")), True
             finally:
                 self._traces.keep_within_limit(question.used)
+
+    @contextmanager
+    def _others_answered(self) -> Iterator[None]:
+        with mute_stages():
+            self._lock.release()
+            try:
+                yield
+            finally:
+                self._lock.acquire()
 
     async def list_resources(self, _: Any, __: Any) -> types.ListResourcesResult:
         """Return the guide and the schemas."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,20 +12,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from analyses.advice.how_to_record import how_to_record
 from analyses.cli.commands.what_if import read_changes
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.answer import answer_document, records
 from analyses.display.labels import REASON
+from analyses.display.phrases import untrusted
 from analyses.mcp.answers import ROWS_SHOWN, Draft, Page, Rows, cannot_answer, cannot_answer_text
 from analyses.mcp.held_traces import HeldTrace, HeldTraces
 from analyses.mcp.served_files import PICTURE_ENDINGS, ServedFiles
 from analyses.messages import mcp as messages
-from analyses.messages.advice import HOW_TO_RECORD, Advice, in_words_of_nsight
 from analyses.messages.collective_matching import SINGLE_RANK
-from analyses.messages.verdict import untrusted
 from analyses.questions.catalogue import analysis
 from hta_graph.base.errors import UsageError
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind
 from hta_graph.paths.critical_path import critical_path
 
@@ -73,6 +73,8 @@ class Question:
     traces: HeldTraces
     given: Mapping[str, Any]
     used: list[HeldTrace] = field(default_factory=list)
+    let_others: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Lets other questions be answered during a block that changes nothing of what they share."""
 
     def __getitem__(self, name: str) -> Any:
         return self.given.get(name)
@@ -274,7 +276,7 @@ def _path(asked: Question) -> tuple[CriticalPath, dict[str, Any], HeldTrace]:
     def find() -> tuple[CriticalPath, dict[str, Any]]:
         path = critical_path(held.graph(window), window.window())
         steps = step_rows(path.graph) if path.window.is_default else []
-        return path, path_document(path, steps, replayed=len(path.graph.rank_graphs) < 2)
+        return path, path_document(path, steps, replayed=not path.graph.is_job)
 
     return *held.once(("path", window), find), held
 
@@ -312,21 +314,24 @@ def _not_explained(path: CriticalPath, document: Mapping[str, Any]) -> dict[str,
 
 
 def _recorded(graph: DependencyGraph, reason: str) -> str:
-    said = HOW_TO_RECORD[reason]
-    return in_words_of_nsight(Advice(said, "")).action if graph.trace.settings.get("recorder") else said
+    return how_to_record(reason, with_nsight=bool(graph.trace.settings.get("recorder")))
 
 
 def what_if(asked: Question) -> Draft:
     """Predict a window's length after changes, or list the largest savings."""
     from analyses.questions.what_if import what_if as replay
     from analyses.questions.what_if import what_if_document, what_if_headline
+    from hta_graph.what_if.changes import check_patterns
 
     words = [tuple(one.split(" ", 1)) for one in asked["changes"] or ()]
     changes = read_changes([(option, text) for option, text in words])
     held, window = asked.held(), asked.window
+    graph = held.graph(window)
+    with asked.let_others():
+        check_patterns(graph, [one.change for one in changes])
 
     def predict() -> tuple[WhatIf, dict[str, Any], list[str]]:
-        found = replay(held.graph(window), window.window(), changes)
+        found = replay(graph, window.window(), changes)
         return found, what_if_document(found), what_if_headline(found)
 
     found, document, headline = held.once(("what-if", window, *words), predict)
@@ -460,11 +465,7 @@ def diff(asked: Question) -> Draft:
     windows = (window.window(), window.window()) if window.names_window or window.whole else None
     graphs = [held.graph(window) for held in both]
     form: Literal["usual", "gpu"] = "usual" if windows else "gpu"
-    jobs = [
-        side_of_job(graph, window.window() if windows else None, (), form)
-        for graph in graphs
-        if isinstance(graph, JobGraph)
-    ]
+    jobs = [side_of_job(graph, window.window() if windows else None, (), form) for graph in graphs if graph.is_job]
     if len(jobs) == len(graphs):
         rank = job_diff.common_rank(*jobs)
         control, test = (held.one_of_job(job.files, rank) for held, job in zip(both, jobs, strict=True))

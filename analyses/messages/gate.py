@@ -91,7 +91,6 @@ def bad_baseline(version: str, known: str, why: str) -> tuple[str, str]:
 TITLE = "Performance gate"
 TITLES = {"pass": "pass", "regression": "regression", "cannot_compare": "cannot compare"}
 CAUSE = "cause: "
-INDENT = "  "
 BASIS = {
     "medians": "median",
     "pairs": "median, compared in pairs",

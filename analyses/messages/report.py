@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from analyses.display import phrases
 from analyses.display.sentence_format import brief_duration, brief_share, counted, enumerated, quoted, window_name
-from analyses.messages import advice
 
 if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
@@ -76,7 +76,7 @@ def length_name(window: Window, graph: DependencyGraph) -> str:
         return "window"
     if window.form == "cpu":
         return "CPU time of the step"
-    is_job = len(graph.rank_graphs) > 1
+    is_job = graph.is_job
     return "iteration" if window.form == "gpu" or is_job or not graph.is_gpu.any() else "latency"
 
 
@@ -136,7 +136,7 @@ def saves(text: str, *, at_most: bool) -> str:
 
 
 NO_SAVING = "No direct saving; the next trace explains more"
-SAVINGS_OVERLAP = advice.OVERLAP
+SAVINGS_OVERLAP = phrases.SAVINGS_OVERLAP
 NEXT_ACTIONS = "Next actions"
 WHAT_TO_TRY, WHY_NOTHING = "What to try", "Why nothing is suggested"
 DETAILS = "Details"

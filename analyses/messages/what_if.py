@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analyses.display.phrases import untrusted
 from analyses.display.sentence_format import as_sentence, brief_duration, counted
 from analyses.display.text_layout import clipped, percent
-from analyses.messages.verdict import untrusted
 from analyses.messages.window import OTHER_STEP
 
 SCENARIOS = "scenarios"

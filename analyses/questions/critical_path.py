@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from analyses.advice import job_verdict
 from analyses.advice.kept_verdict import verdict_records, verdict_texts
 from analyses.display.labels import class_meanings, short_labels
 from analyses.display.sentence_format import and_more, as_sentence
 from analyses.display.text_layout import Line, duration_text, percent, table
 from analyses.messages import critical_path as messages
-from analyses.messages import job_verdict
 from analyses.messages.window import NOT_RECORDED, whose
 from analyses.source.graph_names import naming_notes_of_rows
 from analyses.source.window_report import (
@@ -96,7 +96,7 @@ class RankSteps:
     def of(cls, graph: DependencyGraph, rows: Sequence[StepRow]) -> RankSteps:
         """Return a rank's steps with its trace."""
         on_gpu, hidden = bool(graph.is_gpu.any()), len(step_lengths(graph)) - len(rows)
-        return cls(graph.path, graph.rank, graph.diagnostics_record, on_gpu, len(graph.rank_graphs) > 1, rows, hidden)
+        return cls(graph.path, graph.rank, graph.diagnostics_record, on_gpu, graph.is_job, rows, hidden)
 
 
 def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def path_lines(path: CriticalPath, steps: Sequence[StepRow] = (), *, all_rows: b
         messages.BY_CLASS,
         *_class_lines(path),
         "",
-        *(line for line in (*rank_lines(path), "") if len(path.graph.rank_graphs) > 1),
+        *(line for line in (*rank_lines(path), "") if path.graph.is_job),
         *_event_lines(path, None if all_rows else EVENTS_LISTED),
     ]
 

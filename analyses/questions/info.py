@@ -113,8 +113,11 @@ def _phases_line(steps: list[dict[str, Any]]) -> list[str]:
     return [messages.phases(found)] if found else []
 
 
-def _lane_lines(lanes: list[dict[str, Any]], limit: int = 12) -> list[Line]:
+MOST_LANES = 12
+
+
+def _lane_lines(lanes: list[dict[str, Any]]) -> list[Line]:
     """List the busiest lanes."""
-    busiest = sorted(lanes, key=lambda item: -item["events"])[:limit]
+    busiest = sorted(lanes, key=lambda item: -item["events"])[:MOST_LANES]
     rows = table([[f"{item['events']:,}", item["lane"]] for item in busiest], left=[1])
-    return rows + ([messages.more_lanes(len(lanes) - limit)] if len(lanes) > limit else [])
+    return rows + ([messages.more_lanes(len(lanes) - MOST_LANES)] if len(lanes) > MOST_LANES else [])

@@ -225,7 +225,7 @@ ANALYSIS = Analysis(
     help="Kernels launched by each operator, with launch delays.",
     more="A kernel belongs to the innermost operator that is open at its launch.",
     question="which kernels does each operator launch, and with what delay?",
-    examples=("operator-kernels trace.json.gz", "operator-kernels trace.json.gz --csv kernels.csv"),
+    examples=("operator-kernels trace.json.gz", "operator-kernels trace.json.gz -o kernels.csv"),
     flags=(Flag("operators", "text", "prefix of operator names; '' for all operators", OPERATORS, value="PREFIX"),),
     tables=TABLES,
     answer=answer,

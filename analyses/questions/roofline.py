@@ -29,8 +29,6 @@ from hta_graph.base.arrays import summed_by, take_or
 from hta_graph.base.errors import TraceError
 from hta_graph.base.progress import tracked
 from hta_graph.base.text.shorten import short_name, shorten_middle
-from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import memoized
 from hta_graph.model import Codes, Floats, GapCause, Ints
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.paths.gpu_activity import WorkType, activities, device_gaps, exposure
@@ -212,15 +210,10 @@ def _idle_causes(limits: ScopeLimits) -> Iterator[tuple[str, int]]:
     """Yield the causes of idle time, longest first."""
     scope = limits.scope
     gaps = device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns)
-    pieces = _explainer(scope.graph).explain(gaps)
+    pieces = GapExplainer(scope.graph).explain(gaps)
     sums = summed_by(pieces.cause, pieces.length, len(GapCause))
     for cause in sorted(GapCause, key=lambda one: -sums[one]):
         yield cause.label, int(sums[cause])
-
-
-@memoized
-def _explainer(graph: DependencyGraph) -> GapExplainer:
-    return GapExplainer(graph)
 
 
 LEAST_SHARE_NAMED = 0.1
@@ -738,7 +731,7 @@ ANALYSIS = Analysis(
     examples=(
         "roofline trace.json.gz",
         "roofline job --step 2 --peaks MI300X",
-        "roofline trace.json.gz --plot page.html",
+        "roofline trace.json.gz -o page.html",
     ),
     page="how_to/measure_efficiency.md",
     flags=(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice import job_verdict
 from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
@@ -18,13 +19,12 @@ from analyses.display.charts import GRID, empty_figure, new_figure
 from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
 from analyses.display.labels import SHORT_IN_JOBS
 from analyses.display.sentence_format import window_name
-from analyses.messages import job_verdict
 from analyses.messages import stragglers as messages
 from analyses.source.matched_collectives import MatchedWindow, matched_collectives, matching_notes
 from hta_graph.base.arrays import distinct, split_intervals, summed_by
 from hta_graph.base.colours import BOUND_COLOUR
 from hta_graph.base.text.shorten import short_name
-from hta_graph.graph.job_graph import JobGraph, distinct_hosts
+from hta_graph.graph.dependency_graph import DependencyGraph, distinct_hosts
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict, wait_causes
 from hta_graph.multi_rank.job_verdict import job_verdict as verdict_of
@@ -55,7 +55,7 @@ CAUSES = [
 ]
 
 
-def causes(matched: Sequence[MatchedWindow], job: JobGraph | None = None) -> pd.DataFrame:
+def causes(matched: Sequence[MatchedWindow], job: DependencyGraph | None = None) -> pd.DataFrame:
     """Attribute waiting to what the late ranks did more of than those that waited, since their last collective.
 
     A wait is divided in proportion to what the late rank did more of, by call path, name and class, and to its own
@@ -75,7 +75,7 @@ def causes(matched: Sequence[MatchedWindow], job: JobGraph | None = None) -> pd.
     return joined([_causes_in_window(item, job, found) for item in matched if len(item.found)], CAUSES)
 
 
-def _joined_job(matched: Sequence[MatchedWindow]) -> JobGraph | None:
+def _joined_job(matched: Sequence[MatchedWindow]) -> DependencyGraph | None:
     """Build the job's graph, of what is matched already if the files name their ranks; None of one rank."""
     # Ranks need not have all windows: a step may be missing.
     found = {rank: scope.graph for item in matched for rank, scope in item.scopes.items()}
@@ -86,7 +86,7 @@ def _joined_job(matched: Sequence[MatchedWindow]) -> JobGraph | None:
     return join_ranks(graphs.values(), matched=matched[0].every if is_numbered else None)
 
 
-def _asked_window(matched: Sequence[MatchedWindow], job: JobGraph) -> Window | None:
+def _asked_window(matched: Sequence[MatchedWindow], job: DependencyGraph) -> Window | None:
     """Return the job's window that was asked for; None of the whole trace and of every step."""
     if len({item.label for item in matched}) != 1 or any(scope.is_open for scope in matched[0].scopes.values()):
         return None
@@ -103,14 +103,14 @@ def _asked_window(matched: Sequence[MatchedWindow], job: JobGraph) -> Window | N
     return replace(first, start_ns=start, end_ns=max(own.end_ns - clocks.get(rank, 0) for rank, own in windows.items()))
 
 
-def _causes_in_window(item: MatchedWindow, job: JobGraph, found: WaitCauses) -> pd.DataFrame:
+def _causes_in_window(item: MatchedWindow, job: DependencyGraph, found: WaitCauses) -> pd.DataFrame:
     """List the causes of one window's waits."""
     charges = found.attribute(_members_in_window(item, job))
     frame = pd.DataFrame({**found.columns_of(charges), "scope": item.label})
     return frame.astype({"rank": "Int64"})
 
 
-def _members_in_window(item: MatchedWindow, job: JobGraph) -> Bools:
+def _members_in_window(item: MatchedWindow, job: DependencyGraph) -> Bools:
     """Mark the members of the job that take part in a window's collectives."""
     first_row = {part.rank: part.first_row for part in job.rank_graphs}
     first = np.array([first_row[rank] for rank in item.found.rank.tolist()], np.int64)

@@ -28,7 +28,7 @@ def sync_document(found: SyncDependencies) -> dict[str, Any]:
         "schema": "hta-graph/sync-deps/1",
         "file": encodable_path(found.graph.path),
         "rank": found.graph.rank,
-        **({"ranks": [part.rank for part in found.graph.rank_graphs]} if len(found.graph.rank_graphs) > 1 else {}),
+        **({"ranks": [part.rank for part in found.graph.rank_graphs]} if found.graph.is_job else {}),
         "window": {
             "start_ns": window.start_ns,
             "end_ns": window.end_ns,
@@ -115,7 +115,7 @@ def _longest_waits(found: SyncDependencies) -> list[Line]:
     streams = np.arange(len(both)) >= of_calls
     rows = [_wait_row(found, both, int(at), int(waited[at]), on_stream=bool(streams[at])) for at in longest]
     header = [name for name in messages.WAIT_COLUMNS if name != "rank"]
-    if len(found.graph.rank_graphs) > 1:
+    if found.graph.is_job:
         ranks = [
             found.graph.rank_graphs[place].rank for place in found.graph.rank_index_of(both.source[longest]).tolist()
         ]

@@ -12,8 +12,8 @@ from typing import Any
 
 from analyses.advice.facts import PathFacts
 from analyses.advice.gains import within_rows
-from analyses.advice.host_rules import host_may_poll
 from analyses.advice.recording_rules import mostly_start_up_ns, start_up_recorded
+from analyses.advice.rules import RULES
 from analyses.display.dataframe_text import more_ranks
 from analyses.display.labels import class_meanings, short_labels
 from analyses.display.sentence_format import brief_duration
@@ -38,10 +38,8 @@ from hta_graph.base.text.formatting import milliseconds
 from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
-from hta_graph.multi_rank.summary_job import MANY_RANKS
-from hta_graph.paths.critical_path import critical_path, require_all_rows
+from hta_graph.paths.critical_path import critical_path, has_partial_rows, require_all_rows
 from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.windows import Window, WindowQuery, resolved_window, step
 from hta_graph.what_if.bounds import Bounds, priced_window
@@ -182,7 +180,7 @@ class WhatIf:
     def reliability(self) -> Reliability:
         """How far replay of the window can be trusted."""
         # Summaries of a job's ranks show no more than this, and its whole graphs answer as they do.
-        if not isinstance(self.replayed, Replayed) or len(self.graph.rank_graphs) > 1:
+        if not isinstance(self.replayed, Replayed) or self.graph.is_job:
             predicted = self.compared or self.replayed
             differs = self.of_steps.off_by(predicted.predicted_ns) if self.of_steps else 0.0
             found = Reliability(predicted.frozen_share, waiting_share=predicted.waiting_share, differs_share=differs)
@@ -259,15 +257,19 @@ def what_if(
     )
 
 
+MOST_SUMMARIES_PER_STEP = 32
+"""Files of more ranks are not read once more for each step."""
+
+
 def _of_steps(graph: DependencyGraph, window: WindowQuery, asked: Sequence[NamedChange]) -> StepPredictions | None:
     """Predict all steps where a rank is to be like the others: that is a question about a run, not one step.
 
-    Not of jobs of many ranks, whose files would be read once more for each step.
+    Not of jobs of very many rank summaries, whose files would be read once more for each step.
     """
     meant = window(graph)
     if not any(one.asked.startswith("rank_like_others") for one in asked) or meant.step is None or meant.form == "cpu":
         return None
-    if len(graph.rank_graphs) > MANY_RANKS:
+    if has_partial_rows(graph) and len(graph.rank_graphs) > MOST_SUMMARIES_PER_STEP:
         return None
     return step_predictions(graph, [one.change for one in asked], _iteration_of)
 
@@ -549,8 +551,8 @@ def _largest_savings(found: WhatIf) -> list[str]:
     known = {one.said for one in without}
     facts = _facts_of_rank(found)
     once = start_up_recorded(facts) if facts else None
-    polls = host_may_poll(facts) if facts else None
-    if once and (start_up_ns := mostly_start_up_ns(once, found.replayed.measured_ns)):
+    polls = RULES["host_may_poll"](facts) if facts else None
+    if once and (start_up_ns := mostly_start_up_ns(once.evidence, found.replayed.measured_ns)):
         window, length_ns = _subject(found), found.replayed.measured_ns
         said = messages.saving_of(start_up_ns, length_ns, at_most=False)
         return [messages.start_up(window, said), *(messages.also(one.group, one.said) for one in ranked)]
@@ -568,7 +570,7 @@ def _largest_savings(found: WhatIf) -> list[str]:
 
 def _facts_of_rank(found: WhatIf) -> PathFacts | None:
     """Return facts about the critical path of a rank's window; None of jobs."""
-    if not isinstance(found.replayed, Replayed) or isinstance(found.graph, JobGraph):
+    if not isinstance(found.replayed, Replayed) or found.graph.is_job:
         return None
     return PathFacts.of(critical_path(found.graph, resolved_window(found.replayed.window)))
 
@@ -773,7 +775,7 @@ def _rank_lines(found: WhatIf) -> list[Line]:
 def _event_lines(found: WhatIf) -> list[Line]:
     """List what takes most of the path after the changes."""
     graph, words = found.graph, short_labels(found.graph)
-    several, length = len(graph.rank_graphs) > 1, max(found.replayed.predicted_ns, 1)
+    several, length = graph.is_job, max(found.replayed.predicted_ns, 1)
     columns = found.replayed.path_after.by_name()
     rows = [
         [
@@ -809,7 +811,7 @@ def _opportunity_lines(found: WhatIf) -> list[Line]:
 
 
 def _savings_table(shown: Sequence[Opportunity], found: WhatIf) -> list[Line]:
-    several, is_class = len(found.graph.rank_graphs) > 1, all(one.kind == "class" for one in shown)
+    several, is_class = found.graph.is_job, all(one.kind == "class" for one in shown)
     header = [name for name in messages.SAVING_COLUMNS if several or name != "next rank"]
     rows = [_opportunity_row(one, found) for one in shown]
     if is_class:
@@ -839,7 +841,7 @@ def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
         milliseconds(one.on_path_ns), milliseconds(one.saved_half_ns), _bare_percent(one.saved_half_ns / measured),
         _bare_percent(one.saved_free_ns / measured), one.kind,
         short_labels(found.graph)[one.name] if one.kind == "class" else one.name,
-        *([rank] if len(found.graph.rank_graphs) > 1 else []), following,
+        *([rank] if found.graph.is_job else []), following,
     ]  # fmt: skip
 
 

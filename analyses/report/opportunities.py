@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from analyses.display.phrases import untrusted
 from analyses.display.sentence_format import brief_duration, brief_share
 from analyses.messages import report as words
-from analyses.messages.verdict import untrusted
 from analyses.report.gain_curves import (
     Gain,
     Gains,
@@ -191,7 +191,7 @@ def gains_of(path: CriticalPath) -> tuple[Gains | None, str]:
     """Find what the window of a path could save, of a step its iteration; where it cannot be replayed, return why."""
     try:
         # A job's window of a step is its iteration; other windows of a job are replayed as they are, by summaries too.
-        is_job = len(path.graph.rank_graphs) > 1
+        is_job = path.graph.is_job
         return find_gains(path.graph, path.window if is_job else priced_window(path.graph, path.window)), ""
     # A window that cannot be replayed must not cost the reader all the rest.
     except HtaGraphError as error:
@@ -205,7 +205,7 @@ def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") ->
     if not gains.drawn:
         return []
     try:
-        near, notes = ([], []) if len(path.graph.rank_graphs) < 2 else _near_tables(path)
+        near, notes = ([], []) if not path.graph.is_job else _near_tables(path)
         assumed = _assumptions(replay(path.graph, window=resolved_window(gains.window)))
     except HtaGraphError as error:
         return [Section(words.SAVINGS, "", notes=[words.sentence(str(error))])]

@@ -154,7 +154,7 @@ def _lane_names(path: CriticalPath, lanes: Sequence[int]) -> list[str]:
     """Name lanes in short, where short names distinguish them."""
     graph, labels = path.graph, path.graph.lanes.labels
     ranks = [graph.rank_graphs[int(graph.rank_index_of_lane[lane])].rank for lane in lanes]
-    of_rank = [f"rank {rank}: " if len(graph.rank_graphs) > 1 else "" for rank in ranks]
+    of_rank = [f"rank {rank}: " if graph.is_job else "" for rank in ranks]
     # "stream 0:1:7" is stream 7 of context 1 on device 0, "thread 42:43" is thread 43 of process 42.
     short = [
         f"{rank}{labels[lane].split(' ')[0]} {labels[lane].split(':')[-1]}"

@@ -275,7 +275,7 @@ def steps_section(
         for row, rank in ((row, delaying_rank(row.path)) for row in steps)
     ]  # fmt: skip
     frame = pd.DataFrame(rows)
-    is_job = len(path.graph.rank_graphs) > 1
+    is_job = path.graph.is_job
     # The iterations of a job tile its run; a latency over all ranks would be a second length of the same step.
     frame = frame.drop(columns="latency_ns") if is_job else frame
     frame = frame if frame["outlier"].any() else frame.drop(columns="outlier")

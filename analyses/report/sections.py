@@ -25,7 +25,6 @@ from analyses.source.window_report import missing_lines
 from hta_graph.base.arrays import pair_key, summed_by, take_or
 from hta_graph.base.colours import IDLE_COLOUR, NEUTRAL_COLOUR, WAITING_COLOUR
 from hta_graph.base.errors import HtaGraphError
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.numbered_names import row_labels
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
@@ -367,7 +366,7 @@ def _ranks_on_path(path: CriticalPath) -> pd.DataFrame:
     Ranks with most of the path come first; the index is their place in the job.
     """
     parts = path.graph.rank_graphs
-    hosts = path.graph.hosts if isinstance(path.graph, JobGraph) else {}
+    hosts = path.graph.hosts
     rows = pd.DataFrame({
         "rank": [part.rank for part in parts],
         "host": [hosts.get(part.rank) for part in parts],
@@ -380,7 +379,7 @@ def _ranks_on_path(path: CriticalPath) -> pd.DataFrame:
 
 def _rank_tables(path: CriticalPath, ranks: pd.DataFrame) -> list[SectionTable]:
     """List the ranks with most of the path, and the hosts; a single rank needs no table."""
-    hosts = path.graph.hosts if isinstance(path.graph, JobGraph) else {}
+    hosts = path.graph.hosts
     tables = [] if len(ranks) == 1 else [_rank_table(path, ranks if hosts else ranks.drop(columns="host"))]
     return [*tables, _host_table(path, hosts)] if len(set(hosts.values())) > 1 else tables
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.facts import PathFacts
 from analyses.advice.gains import NOTHING_SUGGESTED, cause_words, what_is_not_shown
+from analyses.advice.rule import PathFinding
 from analyses.advice.rules import ADVICE_RULES
 from analyses.advice.verdict import replayed_advice, replayed_verdict
 from analyses.display.sentence_format import brief_duration, brief_share

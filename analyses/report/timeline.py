@@ -276,7 +276,7 @@ class TimelinePage:
         if start_ns > end_ns or start_ns < first or end_ns > last:
             return ""
         # A number alone names no event of a job.
-        named = event_index is not None and len(self._path.graph.rank_graphs) == 1
+        named = event_index is not None and not self._path.graph.is_job
         return f"#t={start_ns},{end_ns}" + (f"&row={event_index}" if named else "")
 
     @cached_property

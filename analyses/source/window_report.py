@@ -24,7 +24,6 @@ from hta_graph.base.arrays import distinct, summed_by
 from hta_graph.base.text.sanitize import one_line
 from hta_graph.base.text.shorten import short_names
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import BoundBy, EdgeKind, EventKind, Rule
 from hta_graph.paths.critical_path import CriticalPath
@@ -89,8 +88,8 @@ def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
         # The recording may be longer on both sides: events without work before it, polls behind it.
         return [messages.part_of_trace(label, length, is_whole=window.label == "whole trace", has_gpu=has_gpu)]
     is_first = is_first_step(window, graph)
-    if window.step is not None and window.form == "gpu" and (len(graph.rank_graphs) > 1 or (is_first and has_gpu)):
-        if is_first and _engine_row(window, graph) is not None and len(graph.rank_graphs) == 1:
+    if window.step is not None and window.form == "gpu" and (graph.is_job or (is_first and has_gpu)):
+        if is_first and _engine_row(window, graph) is not None and not graph.is_job:
             return [engine_messages.first_iteration(label, length)]
         return [messages.job_iteration(label, length, is_first=is_first)]
     if not has_gpu:
@@ -162,7 +161,7 @@ PHASES_NAMED = 3
 
 def _engine_lengths(row: EngineStepRow, window: Window, graph: DependencyGraph) -> list[str]:
     """Name the iteration of an engine's step, what of it the GPU is idle, what the latency waits for, other phases."""
-    is_job = len(graph.rank_graphs) > 1
+    is_job = graph.is_job
     length = window.end_ns - window.start_ns
     is_median = represents_phase(window, graph)
     named = [engine_messages.median(length)] if is_median else messages.lengths(None, length, None, None)
@@ -217,7 +216,7 @@ def _longer_steps(window: Window, graph: DependencyGraph) -> list[str]:
 
 def _own_lengths(window: Window, graph: DependencyGraph) -> list[str]:
     length, has_gpu = window.end_ns - window.start_ns, bool(graph.is_gpu.any())
-    if window.is_named and (window.form == "cpu" or not (has_gpu or len(graph.rank_graphs) > 1)):
+    if window.is_named and (window.form == "cpu" or not (has_gpu or graph.is_job)):
         return messages.lengths(None, None, length, None)
     if not window.is_named:
         return messages.lengths(None, None, None, length)
@@ -308,7 +307,7 @@ def steps_in_columns(
 
     ``ranks`` names each step's rank where there are multiple.
     """
-    of_job = any(len(row.path.graph.rank_graphs) > 1 for row in steps)
+    of_job = any(row.path.graph.is_job for row in steps)
     lengths = ["iteration", "latency"] if on_gpu or of_job else ["on the CPU"]
     columns: dict[str, list[str]] = {
         # Of right-aligned numbers only the chosen one has a mark.
@@ -381,7 +380,7 @@ def window_record(window: Window, graph: DependencyGraph) -> dict[str, Any]:
         "cpu_ns": window.cpu_ns,
         "gpu_ns": window.gpu_ns,
         "rows_after": window.rows_after,
-        **({"missing_ranks": list(window.missing)} if len(graph.rank_graphs) > 1 else {}),
+        **({"missing_ranks": list(window.missing)} if graph.is_job else {}),
     }
 
 
@@ -389,7 +388,7 @@ def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
     """Return the steps as JSON lists them (times in ns); those of a job with the rank that delays each, or null."""
     shown = ("step", "iteration_ns", "latency_ns", "bound_by", "outlier")
     records = [{key: getattr(row, key) for key in shown} | engine_record(row) for row in steps]
-    of_job = [len(row.path.graph.rank_graphs) > 1 for row in steps]
+    of_job = [row.path.graph.is_job for row in steps]
     return [
         {**record, **({"held_up_by": delaying_rank(row.path)} if several else {})}
         for record, row, several in zip(records, steps, of_job, strict=True)
@@ -422,7 +421,7 @@ def engine_record(step: _EngineSizes | None) -> dict[str, Any]:
 def delaying_rank(path: CriticalPath) -> int | None:
     """Return the rank that delays a step of a job, given by its path, if one does."""
     job, number = path.graph, path.window.step
-    if number is None or not isinstance(job, JobGraph):
+    if number is None or not job.is_job:
         return None
     from hta_graph.multi_rank.job_verdict import delays_by_step, knows_causes  # late: one rank does without it
 
@@ -434,7 +433,7 @@ def delay_in_step(path: CriticalPath, verdict: JobVerdict) -> int | None:
     from hta_graph.multi_rank.job_verdict import delays_by_step  # late, as above
 
     job, number = path.graph, path.window.step
-    if number not in verdict.steps or verdict.rank is None or not isinstance(job, JobGraph):
+    if number not in verdict.steps or verdict.rank is None:
         return None
     if verdict.steps == (number,):
         return verdict.median_caused_ns
@@ -444,7 +443,7 @@ def delay_in_step(path: CriticalPath, verdict: JobVerdict) -> int | None:
 def verdict_of_job(path: CriticalPath) -> JobVerdict | None:
     """Return which rank delays the job of a path, as every command says it; None for one rank."""
     job = path.graph
-    if not isinstance(job, JobGraph) or len(job.rank_graphs) < 2:
+    if not job.is_job:
         return None
     from hta_graph.multi_rank.job_verdict import job_verdict  # late, as above
 
@@ -462,7 +461,7 @@ def job_record(path: CriticalPath) -> dict[str, Any]:
     effects causes are stamped there, in total.
     """
     job = path.graph
-    if not isinstance(job, JobGraph):
+    if not job.is_job:
         return {}
     passed, held = crossings(path), held_up_by(path)
     return {
@@ -475,7 +474,7 @@ def job_record(path: CriticalPath) -> dict[str, Any]:
     }
 
 
-def _clock_records(job: JobGraph) -> list[dict[str, Any]]:
+def _clock_records(job: DependencyGraph) -> list[dict[str, Any]]:
     clocks = job.clock_table
     columns = {
         "rank": clocks.rank, "offset_ns": clocks.offset, "gpu_offset_ns": clocks.gpu_offset,
@@ -526,7 +525,7 @@ def _host_lines(path: CriticalPath) -> list[Line]:
 
 def time_by_host(graph: DependencyGraph, by_rank_ns: Mapping[int, int]) -> dict[str, int]:
     """Add up times (ns) by host, the longest first; none where a rank's host is unknown, or all are on one."""
-    hosts, found = graph.hosts if isinstance(graph, JobGraph) else {}, dict[str, int]()
+    hosts, found = graph.hosts, dict[str, int]()
     for rank, host in hosts.items():
         found[host] = found.get(host, 0) + by_rank_ns[rank]
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
@@ -566,7 +565,7 @@ def slack_record(near: NearCritical) -> dict[str, Any]:
 def slack_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]:
     """Say how much work is near-critical, and which alternative paths lead to the end of the window."""
     ranks = near.by_rank.to_dict("records")
-    if len(graph.rank_graphs) == 1:
+    if not graph.is_job:
         head = messages.near_critical(ranks[0]["near_ns"], ranks[0]["share"], near.threshold_ns)
         return [head, *_alternative_lines(near, graph)]
     rows = [[duration_text(row["near_ns"]), percent(row["share"]), str(row["rank"])] for row in ranks]
@@ -584,7 +583,7 @@ def _alternative_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]
     ways, words = records(near.alternatives), short_labels(graph)
     if not ways:
         return [messages.NO_ALTERNATIVES]
-    several = len(graph.rank_graphs) > 1
+    several = graph.is_job
     rows = [
         [
             duration_text(way["slack_ns"]), duration_text(way["near_ns"]), *([str(way["rank"])] if several else []),

@@ -75,7 +75,6 @@ def _row_of_object(row: Record) -> _FileRow:
 
 
 _FILE_ROWS = RowShape(_FileRow, _row_of_object)
-_NO_ROW = _FileRow()
 
 
 def write_kineto(graph: DependencyGraph, target: str | Location) -> int:
@@ -91,7 +90,7 @@ def write_kineto(graph: DependencyGraph, target: str | Location) -> int:
         OutputError: the file cannot be written or is the trace itself.
         MissingExtraError: it is to be packed as zstd, and that package is not installed.
     """
-    if len(graph.rank_graphs) > 1:
+    if graph.is_job:
         raise UsageError("a Kineto trace holds one rank; write each of job.rank_graphs to a file of its own")
     check_output(target, [graph.path])
     with paused_gc():

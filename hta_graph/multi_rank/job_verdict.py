@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from hta_graph.base.arrays import summed_by, take_or
-from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import Bools, BoundBy, Ints
@@ -132,18 +132,18 @@ class JobVerdict:
 
 
 @memoized
-def wait_causes(job: JobGraph) -> WaitCauses:
+def wait_causes(job: DependencyGraph) -> WaitCauses:
     """Return the causes of a job's waits, with data loading as PyTorch names it."""
     return WaitCauses(job)
 
 
-def knows_causes(job: JobGraph) -> bool:
+def knows_causes(job: DependencyGraph) -> bool:
     """Return whether causes are known: summaries have them only where they were asked for them."""
     parts = [job.graph(part.rank) for part in job.rank_graphs]
     return all(part.attached(RankSummary) is None or part.attached(RankActivity) is not None for part in parts)
 
 
-def job_verdict(job: JobGraph, window: Window | None = None) -> JobVerdict:
+def job_verdict(job: DependencyGraph, window: Window | None = None) -> JobVerdict:
     """Return which rank delays a job, in all steps, or in a window that was asked for."""
     if window is None or window.is_default or window.is_whole:
         return _verdict_of_steps(job)
@@ -154,12 +154,12 @@ def job_verdict(job: JobGraph, window: Window | None = None) -> JobVerdict:
 
 
 @memoized
-def _verdicts_of_windows(_: JobGraph) -> dict[tuple[int, int, int | None], JobVerdict]:
+def _verdicts_of_windows(_: DependencyGraph) -> dict[tuple[int, int, int | None], JobVerdict]:
     return {}
 
 
 @memoized
-def delays_by_step(job: JobGraph) -> StepDelays:
+def delays_by_step(job: DependencyGraph) -> StepDelays:
     """Return by how much ranks delay the others in each step of a job; without steps, in all of it."""
     ends, steps = rank_step_ends(job), [step_lengths(part.graph) for part in job.rank_graphs]
     proposed = Counter(one.number for of_rank in steps for one in of_rank if one.is_candidate)
@@ -180,7 +180,7 @@ def delays_by_step(job: JobGraph) -> StepDelays:
     return StepDelays(job, numbers, compared, spans, rank_delays(job, wait_causes(job), spans))
 
 
-def _delays_in(job: JobGraph, start_ns: int, end_ns: int) -> StepDelays:
+def _delays_in(job: DependencyGraph, start_ns: int, end_ns: int) -> StepDelays:
     """Return by how much ranks delay the others in one window."""
     start, end = (np.full((1, len(job.rank_graphs)), time, np.int64) for time in (start_ns, end_ns))
     spans = RankSpans(start, end)
@@ -191,7 +191,7 @@ def _delays_in(job: JobGraph, start_ns: int, end_ns: int) -> StepDelays:
 class StepDelays:
     """How much ranks delay the others, by step; ``compared`` marks the steps that are no warm-up."""
 
-    job: JobGraph
+    job: DependencyGraph
     numbers: Sequence[int]
     compared: Bools
     spans: RankSpans
@@ -267,7 +267,7 @@ class _Case(NamedTuple):
 
 
 @memoized
-def _verdict_of_steps(job: JobGraph) -> JobVerdict:
+def _verdict_of_steps(job: DependencyGraph) -> JobVerdict:
     """Return the verdict of all steps, else of the step that differs."""
     if (cannot := _cannot_tell(job)) is not None:
         return cannot
@@ -291,7 +291,7 @@ def _verdict_of_steps(job: JobGraph) -> JobVerdict:
     return _no_rank(steps, "all_steps", rows, cases[0].reason if cases else "little")
 
 
-def _cannot_tell(job: JobGraph) -> JobVerdict | None:
+def _cannot_tell(job: DependencyGraph) -> JobVerdict | None:
     """Return the verdict where causes are not known, or communication is mostly unmatched."""
     if not knows_causes(job):
         return _without_facts("no_causes_in_summary")
@@ -307,7 +307,7 @@ def _without_facts(reason: Reason, scope: Scope = "all_steps") -> JobVerdict:
     return JobVerdict(scope, None, (), "none", 0, 0, 0.0, 0.0, None, None, None, (), reason)
 
 
-def _unmatched_share(job: JobGraph) -> float:
+def _unmatched_share(job: DependencyGraph) -> float:
     """Return the share of communication, by its time, that is unmatched."""
     members, events = job.members, job.event_table
     length = events.end[members.row] - events.start[members.row]
@@ -498,7 +498,7 @@ def _pattern(steps: StepDelays, rows: Ints, delayed: Ints) -> tuple[Pattern | No
     return None, None
 
 
-def _of_window(job: JobGraph, window: Window) -> JobVerdict:
+def _of_window(job: DependencyGraph, window: Window) -> JobVerdict:
     """Return the verdict of a window that was asked for."""
     scope: Scope = "window" if window.step is None else "step"
     if (cannot := _cannot_tell(job)) is not None:
@@ -540,7 +540,7 @@ def _compared_phase(steps: StepDelays) -> str:
     return (found.pop() or "") if len(found) == 1 < len(phases) else ""
 
 
-def _ranks_in_reach(job: JobGraph, rank: int) -> tuple[int, ...]:
+def _ranks_in_reach(job: DependencyGraph, rank: int) -> tuple[int, ...]:
     """Return the ranks that communicate with a rank, directly or through others; none if all do."""
     members, of_rank = job.members.take(job.members.number >= 0), np.arange(len(job.rank_graphs))
     while True:
@@ -598,7 +598,7 @@ def _known(steps: StepDelays, rows: Ints | None) -> AttributedWaits:
 
 
 @memoized
-def _attributed_in_all(job: JobGraph) -> AttributedWaits:
+def _attributed_in_all(job: DependencyGraph) -> AttributedWaits:
     return wait_causes(job).attribute()
 
 

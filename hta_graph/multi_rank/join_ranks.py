@@ -21,8 +21,8 @@ from hta_graph.base.progress import begin_stage
 from hta_graph.base.text.formatting import milliseconds
 from hta_graph.build.from_trace import drop_impossible_edges
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph, RankSource
-from hta_graph.graph.edges import EdgeTable, EventEdges
-from hta_graph.graph.job_graph import Clocks, JobGraph, Members, shift_to_job_time
+from hta_graph.graph.edges import Clocks, EdgeTable, EventEdges, Members
+from hta_graph.graph.job_graph import JobGraph, shift_to_job_time
 from hta_graph.graph.rank_summary import JobLimits, RankSummary
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints

@@ -191,7 +191,7 @@ def _missing_rows(base: ReplayGraph) -> tuple[Missing, float] | None:
     if graph.is_gpu.any():
         if graph.event_flags.kernel_launch_call.any() and not (graph.event_table.kind == EventKind.KERNEL).any():
             return "kernels_not_recorded", 1.0
-        if len(graph.rank_graphs) > 1:
+        if graph.is_job:
             idle_ns, late_ns = _idle_on_path(critical_path(graph, resolved_window(window)))
         else:
             idle_ns, late_ns = _idle_with_launched_work(graph, window.start_ns, window.end_ns)
@@ -199,7 +199,7 @@ def _missing_rows(base: ReplayGraph) -> tuple[Missing, float] | None:
         known_ns = late_ns - recorded_path_totals(base)[0].by_bound_ns[BoundBy.UNEXPLAINED.label]
         is_most = late_ns > MISSING_SHARE * idle_ns and known_ns >= DOUBTFUL_SHARE * length_ns
         return ("not_started", late_ns / length_ns) if is_most else None
-    if len(graph.rank_graphs) > 1:
+    if graph.is_job:
         return None
     if graph.event_flags.enqueueing_call.any():
         return "gpu_not_recorded", 1.0

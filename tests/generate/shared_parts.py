@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import get_args
 
 from analyses.advice.gains import NOTHING_SUGGESTED
-from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES
-from analyses.messages.job_verdict import REASONS
+from analyses.advice.job_verdict import REASONS
+from analyses.advice.rules import RULES
 from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
 from hta_graph.multi_rank.job_verdict import Firmness, Pattern, Scope
@@ -160,7 +160,7 @@ STEPS = list_of(defined("step"), "For a default window: the steps that it is the
 FINDING = record(
     {
         "rule": one_of(
-            [*(rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)), NOTHING_SUGGESTED],
+            [*RULES, NOTHING_SUGGESTED],
             "Rule of the finding, or that no advice saves anything.",
         ),
         "text": text("Text of the finding."),

@@ -96,7 +96,7 @@ def test_commands_and_options_that_a_page_names_exist(page: Path) -> None:
 @cache
 def help_of(command: str) -> tuple[int, str]:
     """Return the exit status and the text of a command that is asked for its options."""
-    return run_here([*command.split(), "--help"])[:2]
+    return run_here([*command.split(), "--help-all"])[:2]
 
 
 def test_every_rule_of_advice_has_its_row() -> None:

@@ -6,8 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from analyses.cli.command import Command
+from analyses.cli.outputs import print_lines
 from analyses.cli.path_args import CacheFolder
-from analyses.cli.rank_inputs import print_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

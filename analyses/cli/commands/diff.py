@@ -135,9 +135,8 @@ def _is_same(control: RankInputs, test: RankInputs) -> bool:
 def _run_of(graph: DependencyGraph, window: WindowQuery | None, data_load: Sequence[str], form: WindowForm) -> Run:
     """Return the kept part of a job; the graph itself if only one rank could be read."""
     from analyses.compare.diff.job_side import side_of_job
-    from hta_graph.graph.job_graph import JobGraph
 
-    return side_of_job(graph, window, data_load, form) if isinstance(graph, JobGraph) else graph
+    return side_of_job(graph, window, data_load, form) if graph.is_job else graph
 
 
 def _lowest_common_rank(sides: Sequence[RankInputs], runs: Sequence[Run]) -> list[DependencyGraph]:

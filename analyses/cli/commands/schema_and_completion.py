@@ -8,6 +8,7 @@ from typing import Any
 from analyses.cli.command import Command
 from analyses.cli.fish_completion import fish_script
 from analyses.cli.options import add_text_output
+from analyses.cli.outputs import print_lines
 from analyses.cli.path_args import (
     AnswerFile,
     CacheFolder,
@@ -18,7 +19,6 @@ from analyses.cli.path_args import (
     OutputFileOrFolder,
     OutputFolder,
 )
-from analyses.cli.rank_inputs import print_lines
 from hta_graph.base.errors import MissingExtraError
 
 

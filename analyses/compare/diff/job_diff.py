@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice import job_verdict
 from analyses.compare.diff.change_tables import changed_rows, with_labels, with_shared_names
 from analyses.compare.diff.conclusion import (
     beyond_noise,
@@ -31,7 +32,6 @@ from analyses.declare.tables import Table
 from analyses.display.dataframe_text import RANKS_LISTED
 from analyses.display.labels import SHORT_IN_JOBS
 from analyses.messages import diff as messages
-from analyses.messages import job_verdict
 from hta_graph.graph.conversion import none_where
 from hta_graph.model import Ints
 
@@ -362,11 +362,11 @@ def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> Jo
     every = ranks.all_steps or AllSteps((ranks.control.numbers, ranks.test.numbers), ranks.kinds)
     kinds = kinds_by_number(every.kinds, every.numbers, (control.numbers, test.numbers))
     control, test, kinds, levels = last_levels(control, test, kinds)
-    near = [side.around for side in (ranks.control, ranks.test)]
+    near = [side.neighbors for side in (ranks.control, ranks.test)]
     of_neighbors = kinds_by_number(
         kinds_of_steps(near[0].scopes, near[1].scopes),
         (near[0].number, near[1].number),
-        (control.around.number, test.around.number),
+        (control.neighbors.number, test.neighbors.number),
     )
     found = compare_lengths(
         control,

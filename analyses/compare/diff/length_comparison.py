@@ -269,7 +269,7 @@ def compare(control: Side, test: Side) -> Comparison[Side]:
     every = AllSteps((control.numbers, test.numbers), kinds_of_steps(control.scopes, test.scopes))
     control, test, kinds, levels = last_levels(control, test, every.kinds)
     sides = [_represented(side, kind) for side, kind in ((control, kinds.control), (test, kinds.test))]
-    of_neighbors = kinds_of_steps(control.around.scopes, test.around.scopes)
+    of_neighbors = kinds_of_steps(control.neighbors.scopes, test.neighbors.scopes)
     found = compare_lengths(sides[0], sides[1], lambda: repetition_noise(sides[0], sides[1]), kinds, of_neighbors)
     return replace(found, levels=levels, all_steps=every)
 

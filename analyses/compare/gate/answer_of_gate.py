@@ -92,7 +92,7 @@ def _side(found: ProfileComparison, at: int, given: Sequence[str]) -> dict[str, 
     return {
         "inputs": list(given),
         "recordings": found.recordings[at],
-        "steps": len(side.every_length),
+        "steps": len(side.lengths_ns),
         "ranks": sorted(side.files),
     }
 

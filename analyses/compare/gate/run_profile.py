@@ -28,7 +28,6 @@ from analyses.declare.scope import Scope
 from analyses.questions.memory_timeline import allocations
 from hta_graph.attribution.call_paths import CallPaths
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict
 from hta_graph.paths.step_kinds import SIGNATURES, are_recurring, numbered_kinds
@@ -112,7 +111,7 @@ def profile_of(
         of_rank: of a job one rank in full, which shows kinds of steps, kernels and the environment.
         form: compare the steps on the CPU, or (else) their iterations.
     """
-    if isinstance(graph, JobGraph) and of_rank is not None:
+    if of_rank is not None:
         (rank,) = sides_of_steps((of_rank,), (), form)
         side = replace(side_of_job(graph, None, (), form), verdict=NO_VERDICT, steps=())
         windows = [step(number, cpu_window=form == "cpu")(graph) for number in side.path_numbers if number >= 0]
@@ -148,16 +147,16 @@ def _side_of_rank(side: Side) -> JobSide:
         world_size=graph.trace.world_size,
         measure=side.measure,
         warms_up=side.warms_up,
-        every_length=tuple(lengths.tolist()),
-        usual_label=side.label,
-        usual_unexplained_ns=side.unexplained_ns,
+        lengths_ns=lengths,
+        numbers=side.numbers,
+        label=side.label,
+        unexplained_ns=side.unexplained_ns,
         steps_recorded=len(graph.steps()),
         rows=JobRows(len(paths), class_times(paths), event_times(paths), *_no_rows_of_ranks()),
         missing=(),
         verdict=NO_VERDICT,
-        step_numbers=tuple(side.numbers.tolist()),
         path_numbers=tuple(side.numbers[listed].tolist()),
-        annotations_on_path=side.annotations,
+        annotations=side.annotations,
     )
 
 
@@ -201,9 +200,9 @@ def _largest_operators(times: Mapping[str, int]) -> dict[str, int]:
 def _contents(rank: Side, side: JobSide) -> StepContents:
     """Return what each compared step contains, as the rank shows it; of a kind that recurs what its first one has."""
     place = {number: at for at, number in enumerate(rank.numbers.tolist())}
-    if not all(number in place for number in side.step_numbers):
-        return StepContents((None,) * len(side.step_numbers))
-    found = StepContents.of(rank.scopes).take([place[number] for number in side.step_numbers])
+    if not all(number in place for number in side.numbers.tolist()):
+        return StepContents((None,) * len(side.numbers))
+    found = StepContents.of(rank.scopes).take([place[number] for number in side.numbers.tolist()])
     return recurring(found)
 
 
@@ -274,7 +273,7 @@ def _units(names: Sequence[str], code: Ints, ns: Ints, communicates: Bools) -> U
 
 def _latencies(graph: DependencyGraph, side: JobSide) -> tuple[int, ...]:
     known: dict[int, StepLength] = {one.number: one for one in step_lengths(graph)}
-    return tuple(known[number].latency_ns if number in known else 0 for number in side.step_numbers)
+    return tuple(known[number].latency_ns if number in known else 0 for number in side.numbers.tolist())
 
 
 METRICS: Mapping[str, Callable[[Bounds], int]] = {

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from analyses.display.labels import SHORT_IN_JOBS
-from analyses.display.sentence_format import brief_duration, brief_share, enumerated
-from analyses.messages.verdict import meanwhile
+from analyses.display.labels import SHORT, SHORT_IN_JOBS
+from analyses.display.sentence_format import brief_duration, brief_share, enumerated, outside_operators, quoted
 from hta_graph.base.text.sanitize import one_line
 from hta_graph.base.text.shorten import short_name
 
@@ -97,8 +96,15 @@ def _cause(done: Cause | None, *, is_one: bool) -> str:
     name = short_name(done.name)
     if done.bound_by == UNEXPLAINED:
         return f", mostly before {name}, without a recorded cause" if is_one else ", in many operations"
-    said = meanwhile(name, SHORT_IN_JOBS[done.bound_by])
+    said = _meanwhile(name, SHORT_IN_JOBS[done.bound_by])
     return f", {said}" if is_one else f", in many operations, {said.replace('mostly in', 'the largest', 1)}"
+
+
+def _meanwhile(name: str | None, what: str) -> str:
+    """Say what the late rank does while the others wait."""
+    if name and what == SHORT["cpu_gap"]:
+        return f"mostly in {outside_operators(name)}"
+    return f"mostly in {quoted(name)} ({what})" if name else f"mostly in unrecorded work ({what})"
 
 
 def on_host(host: str | None) -> str:
@@ -145,6 +151,29 @@ def doubt(found: JobVerdict) -> str:
 def on_side(side: str, said: str) -> str:
     """Say the verdict of one of two jobs, ``before`` or ``after``."""
     return f"In the job {side}, {said}."
+
+
+def path_on_rank(share: float, rank: int) -> str:
+    """Say how much of the path is on the late rank; none where it delays only ranks that end early."""
+    if not share:
+        return f"Rank {rank} is not on the critical path; use --rank {rank} for its own."
+    return f"{brief_share(share)} of the path is on rank {rank}."
+
+
+def like_the_others(what: str, time: str, longer: str | None) -> str:
+    """Say what the late rank would save at the others' speed, and in what it takes longer."""
+    extra = f"; the extra time is in {longer}" if longer else ""
+    return f"At the others' speed {what} would be {time} shorter{extra}."
+
+
+def delay_next_to_saving(what: str, delay: str, *, more: bool | None) -> str:
+    """Say by how much the late rank delays a step, and why more or less would be saved; ``more``: None if neither."""
+    said = f"In {what} it delays the others by {delay}"
+    if more is None:
+        return f"{said}."
+    if more:
+        return f"{said}, the time that it works longer than they do; on a busy host they work longer, too."
+    return f"{said}; without that, other work is the bottleneck."
 
 
 def record(found: JobVerdict | None) -> dict[str, Any] | None:

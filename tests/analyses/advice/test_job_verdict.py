@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analyses.messages.job_verdict import doubt, nobody, other_step, record, sentence, waiting_caused
+from analyses.advice.job_verdict import doubt, nobody, other_step, record, sentence, waiting_caused
 from hta_graph.multi_rank.job_verdict import Cause, JobVerdict
 from tests.support.job_verdicts import FIRM, nobody_named, verdict_like
 
