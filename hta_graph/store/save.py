@@ -48,21 +48,21 @@ def save_graph(graph: DependencyGraph, file: str | Location) -> None:
     check_output(target, [part.graph.path for part in graph.rank_graphs])
     columns: list[Column] = []
     record = {"format": SAVED_FORMAT, "graph": _record_of(graph, columns)}
-    if graph.is_job:
+    if isinstance(graph, JobGraph):
         record["job"] = _record_of_job(graph, columns)
     write_file(target, entry_pieces(NAME, Entry(record, tuple(columns))))
 
 
 def _record_of(graph: DependencyGraph, columns: list[Column]) -> dict[str, Any]:
     # The order of a job's points is seldom asked for, and takes longer to find than to read.
-    record = graph_record(graph, columns, {}, is_ordered=not graph.is_job)
+    record = graph_record(graph, columns, {}, is_ordered=not isinstance(graph, JobGraph))
     record["trace"]["values"]["path"] = encodable_path(graph.path)
     record["trace"]["values"].pop("recording", None)
     record["trace"]["tables"].pop("recording", None)  # it tells how to read the file again
     return record
 
 
-def _record_of_job(job: DependencyGraph, columns: list[Column]) -> dict[str, Any]:
+def _record_of_job(job: JobGraph, columns: list[Column]) -> dict[str, Any]:
     """Return what a job has besides: its tables, and each rank alone, in the time of its file."""
     record = {
         "members": describe_table(job.members, columns),
