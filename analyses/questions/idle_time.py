@@ -20,7 +20,7 @@ from analyses.declare.tables import LateTables, Table, event_indices, event_name
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.display.headline import outlier, rows_at_outlier, sums_per_scope
 from analyses.display.labels import NOT_STARTED, SHORT
-from analyses.messages import idle_time as messages
+from analyses.display.sentence_format import brief_share, counted, quoted, time_and_share
 from hta_graph.base.arrays import find_sorted, percentiles_by, summed_by, take_or, unique_rows
 from hta_graph.base.errors import UsageError
 from hta_graph.base.text.shorten import short_name
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "idle_time", "idle_waits", "longest_gaps", "stream_idle_time"]
+
+TITLE = "GPU idle time by cause"
 
 LAUNCH_GAP_US = 30.0
 """A gap shorter than this after a launch in time is usual."""
@@ -108,7 +110,7 @@ def causes_by_launch(scope: Scope, found: StreamIntervals, launch_gap_us: float)
     # launched    ^ here: kernel_wait or other, by the gap's length
     # launched             ^ here: host_wait, the stream was idle before
     if launch_gap_us < 0:
-        raise UsageError(messages.negative_threshold(launch_gap_us))
+        raise UsageError(f"the launch-gap threshold is {launch_gap_us:g} µs; use 0 µs or more")
     launched = scope.graph.event_table.start[found.call]
     # Launched in time: short gaps are usual on a stream, long ones have another reason, which HTA does not name.
     in_time = np.where(found.length < launch_gap_us * 1e3, LaunchGap.KERNEL_WAIT, LaunchGap.OTHER)
@@ -167,14 +169,14 @@ def _headline(causes: pd.DataFrame, waits: pd.DataFrame, scopes: Sequence[Scope]
     found = outlier(sums_per_scope(causes), "window_share") if len(causes) else None
     if found is None or not found["idle_ns"]:
         return []
+    idle = f"GPU idle {brief_share(found['window_share'])} of the time{found.where}{found.typical}"
     if found["window_share"] < LEAST_SAID:
-        return [messages.hardly_idle(found["window_share"], found.where, found.typical)]
+        return [idle]
     cause = rows_at_outlier(causes, found).iloc[0]
-    behind = _largest_wait(rows_at_outlier(waits, found), cause["cause"])
-    largest = messages.largest_cause(SHORT[cause["cause"]], cause["idle_share"], behind)
+    largest, behind = SHORT[cause["cause"]], _largest_wait(rows_at_outlier(waits, found), cause["cause"])
     if cause["cause"] == GapCause.LAUNCH.label and len(scopes) == 1 and scopes[0].work_does_not_start:
-        largest = messages.largest_cause(NOT_STARTED, cause["idle_share"], "")
-    return [messages.idle(found["window_share"], found.where, found.typical, largest)]
+        largest, behind = NOT_STARTED, ""
+    return [f"{idle}; largest cause: {largest} ({brief_share(cause['idle_share'])} of it{behind})"]
 
 
 def _largest_wait(waits: pd.DataFrame, cause: str) -> str:
@@ -183,7 +185,7 @@ def _largest_wait(waits: pd.DataFrame, cause: str) -> str:
     if not len(own):
         return ""
     sums = own.groupby("name", sort=False)["idle_ns"].sum()
-    return messages.behind(short_name(str(sums.idxmax())), is_all=len(sums) == 1)
+    return f", {'' if len(sums) == 1 else 'mostly '}{quoted(short_name(str(sums.idxmax())))}"
 
 
 CAUSE_COLOUR: Mapping[GapCause, str] = {
@@ -211,8 +213,8 @@ BARS = [(cause.label, CAUSE_COLOUR[cause]) for cause in GapCause]
 def bars_of_causes(causes: pd.DataFrame) -> Figure:
     """Draw one stacked bar per rank or step: idle time by cause, as a share of the window."""
     if causes.empty:
-        return empty_figure(messages.TITLE, messages.NO_IDLE_TIME)
-    made = new_figure(title=messages.TITLE, y="share of the window")
+        return empty_figure(TITLE, "No idle time: no GPU activity was recorded, or there are no gaps.")
+    made = new_figure(title=TITLE, y="share of the window")
     labelled = causes.assign(label=row_labels(causes))
     order = list(dict.fromkeys(labelled["label"]))
     for cause, colour in BARS:
@@ -570,7 +572,7 @@ def _missing_notes(found: ExplainedGaps) -> Iterator[str]:
         if missing := scope.missing():
             yield missing
         elif not ns:
-            yield messages.never_idle(scope.rank, scope.label)
+            yield f"Rank {scope.rank}: the GPU is never idle in {scope.label}."
 
 
 def _pause_notes(found: ExplainedGaps) -> Iterator[str]:
@@ -584,7 +586,11 @@ def _pause_notes(found: ExplainedGaps) -> Iterator[str]:
         touched += int(np.count_nonzero(idle.covered_until(pauses.end) > idle.covered_until(pauses.start)))
     time_ns, idle_ns = int(inside.sum()), int((end - start).sum())
     if time_ns and time_ns >= NOTABLE_PAUSES * idle_ns:
-        yield messages.in_pauses(found.scopes[0].rank, time_ns, idle_ns, touched)
+        yield (
+            f"Rank {found.scopes[0].rank}: {time_and_share(time_ns, idle_ns)} of the idle time is in "
+            f"{counted(touched, 'pause')} of the host, longer than 1 ms between launches. CUDA graphs do not remove "
+            "pauses."
+        )
 
 
 def figure(found: Answer) -> Figure:

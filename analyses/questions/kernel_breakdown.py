@@ -16,7 +16,7 @@ from analyses.declare.scope import Scope, idle_first
 from analyses.declare.tables import Table, joined, rows_to_share, table_of
 from analyses.display.charts import COLOUR, GRID, SERIES, empty_figure, new_figure, row_labels
 from analyses.display.headline import largest_item, rows_at_outlier
-from analyses.messages import kernel_breakdown as messages
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_named
 from analyses.source.unnamed_communication import unnamed_communication
 from hta_graph.base.arrays import summed_by
 from hta_graph.base.errors import UsageError
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OVERLAPPING", "TABLES", "answer", "figure", "kernel_breakdown", "kernel_statistics", "kernel_types"]
 
+TITLE = "GPU busy time by type of work, and the longest kernels"
+
 KERNELS_SHOWN = 12
 NAME_SIZE = 48
 
@@ -37,8 +39,8 @@ NAME_SIZE = 48
 def types_and_kernels(types: pd.DataFrame, kernels: pd.DataFrame) -> Figure:
     """Draw stacked bars of the types' shares, a rank or step each, and below them bars of the longest kernels."""
     if types.empty:
-        return empty_figure(messages.TITLE, messages.NO_ACTIVITY)
-    made = new_figure(title=messages.TITLE)
+        return empty_figure(TITLE, "no GPU activity recorded")
+    made = new_figure(title=TITLE)
     _add_types(made, types)
     _add_kernels(made, kernels)
     # The upper half grows with the ranks, up to half of the figure.
@@ -47,7 +49,7 @@ def types_and_kernels(types: pd.DataFrame, kernels: pd.DataFrame) -> Figure:
         barmode="stack",
         xaxis={"anchor": "y", "side": "top", "tickformat": ".0%", "range": [0, 1], "title": None},
         yaxis={"domain": [upper, 1], "autorange": "reversed", "showgrid": False, "title": None, "dtick": 1},
-        xaxis2={"anchor": "y2", "title": messages.KERNEL_AXIS, "gridcolor": GRID, "zeroline": False},
+        xaxis2={"anchor": "y2", "title": "ms, total", "gridcolor": GRID, "zeroline": False},
         yaxis2={"anchor": "x2", "domain": [0, upper - 0.06], "autorange": "reversed", "automargin": True, "dtick": 1},
         legend={"orientation": "h", "y": -0.12, "yanchor": "top"},
         margin={"t": 80},
@@ -291,8 +293,14 @@ def _conclusion(types: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:
         return []
     # What a step launched may run behind the end of its window, in which the GPU is idle then.
     own = rows_at_outlier(types, found)
-    busy = messages.busy_with(own["kernel_type"].iloc[0], own["time_share"].iloc[0]) if len(own) else ""
-    return [messages.headline(found, busy, communicates=found["kernel_type"] == COMMUNICATION)]
+    busy = ""
+    if len(own):
+        busy = f"; {brief_share(own['time_share'].iloc[0])} of GPU busy time is {own['kernel_type'].iloc[0]}"
+    waits = " (may include waiting for other ranks)" if found["kernel_type"] == COMMUNICATION else ""
+    times = f"{brief_duration(int(found['sum_ns']))} in {counted(found['count'], 'run')}{found.typical}"
+    most = f"{quoted(short_name(found['kernel']))} takes the most GPU time{found.where}: {times}"
+    share = f"{brief_share(found['time_share'])} of all GPU work{waits}"
+    return [f"{most}, {share}{busy}"]
 
 
 def _missing_note(scope: Scope, *, memory_kernels: bool) -> str:
@@ -300,10 +308,11 @@ def _missing_note(scope: Scope, *, memory_kernels: bool) -> str:
     if missing := scope.missing():
         return missing
     if not (scope.running.end > scope.running.start).any():
-        return messages.too_short(scope.rank, scope.label)
+        where = f"rank {scope.rank}: every GPU activity in {window_named(scope.label)}"
+        return f"{where} has length 0, below the resolution of the trace's clock"
     if any(scope.running.busy(kind).total for kind in _work_types(memory_kernels=memory_kernels)):
         return ""
-    return messages.only_copies(scope.rank, scope.label)
+    return f"rank {scope.rank}: {window_named(scope.label)} has only copies and memsets, which are left out"
 
 
 def figure(found: Answer) -> Figure:

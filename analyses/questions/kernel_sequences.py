@@ -16,10 +16,11 @@ from analyses.declare.scope import Scope
 from analyses.declare.tables import Table, event_names, scopes_in, table_of
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
-from analyses.display.headline import largest_item
+from analyses.display.headline import largest_item, sequence_headline
+from analyses.display.sentence_format import window_named
 from analyses.display.text_layout import clipped
-from analyses.messages import kernel_sequences as messages
 from hta_graph.attribution.sequence_patterns import SequencePatterns, outermost_roots, sequence_patterns
+from hta_graph.base.errors import Remedy
 from hta_graph.base.storage.location import Location
 from hta_graph.base.text.shorten import short_name
 from hta_graph.export.perfetto.append_events import SliceTrack, write_slices
@@ -40,6 +41,11 @@ __all__ = [
     "sequences_under",
     "write_sequence_overlay",
 ]
+
+SHORTER_SEQUENCES = Remedy(
+    "pass a smaller min_pattern_len to include shorter sequences",
+    "use a smaller --min-pattern-len to include shorter sequences",
+)
 
 MIN_PATTERN_LEN = 3
 """Rows that launch less GPU work are left out."""
@@ -119,7 +125,7 @@ def answer(scopes: Sequence[Scope], operator: str, min_pattern_len: int = MIN_PA
         {"kernel_sequences": frame},
         notes,
         summed={"kernel_sequences": "occurrences"},
-        conclusion=[messages.headline(most)] if most else [],
+        conclusion=[sequence_headline(most)] if most else [],
     )
 
 
@@ -128,8 +134,14 @@ def _missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str | No
     if scope.missing():
         return scope.missing()
     if not any(operator in name for name in scope.graph.names):
-        return messages.no_such_name(scope.rank, operator)
-    return Note(messages.no_sequence(scope.rank, scope.label, operator, min_pattern_len), messages.SHORTER_SEQUENCES)
+        return f"rank {scope.rank}: no name in the trace contains {operator!r}"
+    return Note(
+        (
+            f"rank {scope.rank}: no operator, annotation or Python frame with {operator!r} in its name launches "
+            f"{min_pattern_len} or more GPU activities on its thread in {window_named(scope.label)}"
+        ),
+        SHORTER_SEQUENCES,
+    )
 
 
 def figure(found: Answer, top_k: int = 20) -> Figure:
@@ -143,7 +155,7 @@ def figure(found: Answer, top_k: int = 20) -> Figure:
     ]
     texts = [clipped(text, 300) for text in frame["kernel_sequence"]]
     return horizontal_bars(
-        labels, frame["count"].to_numpy(), texts, title=messages.SEQUENCES_TITLE, x=messages.OCCURRENCES
+        labels, frame["count"].to_numpy(), texts, title="Most frequent kernel sequences", x="occurrences"
     )
 
 

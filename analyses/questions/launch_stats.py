@@ -15,9 +15,8 @@ from analyses.declare.description import Flag
 from analyses.declare.scope import Scope
 from analyses.declare.tables import Table, event_names, table_of
 from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
-from analyses.display.headline import outlier, rows_at_outlier, sums_per_scope
-from analyses.display.sentence_format import brief_duration
-from analyses.messages import launch_stats as messages
+from analyses.display.headline import Outlier, outlier, rows_at_outlier, sums_per_scope
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_named
 from analyses.source.window_report import clock_notes
 from hta_graph.base.arrays import percentiles_by
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -28,6 +27,19 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "launch_stats", "launched_work", "launches"]
+
+TITLE = "Launches"
+HISTOGRAMS = {
+    "short_kernels": "call longer than its kernel, µs",
+    "runtime_outliers": "long call, µs",
+    "launch_delay_outliers": "long launch delay, µs",
+}
+WAITED_FOR = {
+    "behind_stream_ns": "waiting for earlier work on the same stream",
+    "behind_event_ns": "waiting for other streams",
+    "overhead_ns": "launch overhead",
+}
+"""What each part of a launch delay is."""
 
 RUNTIME_CUTOFF_US: float = 50
 LAUNCH_DELAY_CUTOFF_US: float = 100
@@ -211,7 +223,7 @@ def answer(
     found = _outlier_marks(frame, runtime_cutoff, launch_delay_cutoff)
     tables = {"launch_stats": launch_stats(frame, runtime_cutoff, launch_delay_cutoff), "largest_overheads": largest}
     series = {"launches": frame.assign(**found)}
-    summed = {"launch_stats": messages.SUMMED}
+    summed = {"launch_stats": "launches, whose waits overlap"}
     return Answer(tables, notes, series, summed=summed, conclusion=_conclusion(tables["launch_stats"]))
 
 
@@ -222,7 +234,11 @@ def _conclusion(stats: pd.DataFrame) -> list[str]:
         return []
     longest = rows_at_outlier(stats, found).iloc[0]
     share = longest["cpu_ns"] / max(found["cpu_ns"], 1) if found["calls"] > longest["calls"] else None
-    return [messages.headline(found, longest["call"], share)]
+    calls = f"{counted(found['calls'], 'launch call')}{found.where}"
+    takes = f"{calls} {'takes' if found['calls'] == 1 else 'take'} {brief_duration(found['cpu_ns'])} of CPU time"
+    most = "" if share is None else f", {brief_share(share)} of it in {quoted(longest['call'])}"
+    launched = f"for {brief_duration(found['gpu_ns'])} of GPU work"
+    return [f"{takes}{found.typical}{most}, {launched}; {_main_wait(found)}"]
 
 
 def _largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:
@@ -241,18 +257,22 @@ def _missing_notes(scope: Scope, *, no_memory_events: bool) -> Iterator[str]:
         yield missing
     elif not is_launched.all():
         orphans = int(np.count_nonzero(~is_launched))
-        yield messages.without_launch(scope.rank, scope.label, orphans, len(scope.work))
+        counts = f"{orphans:,} of {len(scope.work):,} GPU activities in {window_named(scope.label)}"
+        yield f"rank {scope.rank}: {counts} left out: no launch call in the trace"
     if no_memory_events and is_launched.any() and not len(launched_work(scope, include_memory_events=False)):
-        yield messages.only_memory(scope.rank, scope.label)
+        yield (
+            f"rank {scope.rank}: only copies and memsets were launched in {window_named(scope.label)}, and these are "
+            "left out"
+        )
 
 
 def figure(found: Answer) -> Figure:
     """Draw HTA's histograms: launch calls of short kernels, long launch calls, and long delays."""
     frame = found.series["launches"]
     if frame.empty:
-        return empty_figure(messages.TITLE, messages.NO_LAUNCH)
-    made = new_figure(title=messages.TITLE, y="launches")
-    for at, (kind, label) in enumerate(messages.HISTOGRAMS.items()):
+        return empty_figure(TITLE, "no launch recorded")
+    made = new_figure(title=TITLE, y="launches")
+    for at, (kind, label) in enumerate(HISTOGRAMS.items()):
         column = "launch_delay_ns" if kind == "launch_delay_outliers" else "cpu_duration_ns"
         axis = "" if at == 0 else str(at + 1)
         _add_histogram(made, frame.loc[frame[kind], column].to_numpy() / 1e3, SERIES[at], axis)
@@ -326,3 +346,11 @@ ANALYSIS = Analysis(
     answer=answer,
     figure=figure,
 )
+
+
+def _main_wait(found: Outlier) -> str:
+    """State what most of the launch delay is, if there is any."""
+    if not found["launch_delay_ns"]:
+        return "the work starts before the launch calls return"
+    part = max(WAITED_FOR, key=lambda name: int(found[name]))
+    return f"{brief_share(found[part] / found['launch_delay_ns'])} of the launch delay is {WAITED_FOR[part]}"

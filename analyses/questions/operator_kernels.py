@@ -16,9 +16,9 @@ from analyses.declare.scope import Scope, idle_first
 from analyses.declare.tables import Table, event_names, joined, scopes_in, table_of
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
-from analyses.display.headline import largest_item
+from analyses.display.headline import largest_item, sequence_headline
+from analyses.display.sentence_format import window_named
 from analyses.display.text_layout import clipped
-from analyses.messages import kernel_sequences as messages
 from analyses.source.graph_names import naming_notes
 from analyses.source.window_report import clock_notes
 from hta_graph.attribution.captured_launches import UNCHECKED
@@ -26,6 +26,7 @@ from hta_graph.attribution.graph_kernels import graph_kernels, in_own_rows, row_
 from hta_graph.attribution.replayed_names import BY_CAPTURE, WITHOUT_NAMES
 from hta_graph.attribution.sequence_patterns import SequencePatterns, sequence_patterns
 from hta_graph.base.arrays import percentiles_by, take_or, unique_rows
+from hta_graph.base.errors import Remedy
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.paths.gpu_activity import WorkType
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "joined_names", "launch_delays", "operator_kernels", "sequences_of_operators"]
+
+EVERY_OPERATOR = Remedy("pass operators='' for all operators", "use --operators '' for all operators")
 
 OPERATORS = "aten::"
 """The default prefix of operator names."""
@@ -181,13 +184,19 @@ def answer(scopes: Sequence[Scope], operators: str = OPERATORS) -> Answer:
         {"operator_kernels": frame},
         [*notes, *clock_notes({scope.rank: scope.graph.gpu_clock for scope in scopes})],
         summed={"operator_kernels": "occurrences"},
-        conclusion=idle_first([messages.headline(most)] if most else [], scopes),
+        conclusion=idle_first([sequence_headline(most)] if most else [], scopes),
     )
 
 
 def _missing_note(scope: Scope, prefix: str) -> str | Note:
     """Return a note on why there is no row."""
-    return scope.missing() or Note(messages.no_operator(scope.rank, scope.label, prefix), messages.EVERY_OPERATOR)
+    return scope.missing() or Note(
+        (
+            f"rank {scope.rank}: no kernel in {window_named(scope.label)} was launched by an operator that starts "
+            f"with {prefix!r}"
+        ),
+        EVERY_OPERATOR,
+    )
 
 
 def figure(found: Answer) -> Figure:
@@ -195,7 +204,7 @@ def figure(found: Answer) -> Figure:
     frame = found.main.nlargest(SHOWN, "gpu_ns") if len(found.main) else found.main
     labels = [f"{clipped(name, 40)} ×{count:,}" for name, count in zip(frame["operator"], frame["count"], strict=True)]
     texts = [clipped(text, 300) for text in frame["kernel_sequence"]]
-    return horizontal_bars(labels, frame["gpu_ns"].to_numpy() / 1e6, texts, title=messages.OPERATORS_TITLE, x="ms")
+    return horizontal_bars(labels, frame["gpu_ns"].to_numpy() / 1e6, texts, title="GPU time of operators", x="ms")
 
 
 MEANINGS = {

@@ -14,7 +14,6 @@ from analyses.declare import column_types
 from analyses.declare.answer import Answer
 from analyses.declare.tables import Table
 from analyses.display.charts import SERIES, downsample, empty_figure, new_figure
-from analyses.messages import memory_timeline as messages
 from hta_graph.base.arrays import last_of_runs
 from hta_graph.base.errors import TraceError
 from hta_graph.base.storage.location import Location, resolve_location
@@ -23,6 +22,9 @@ from hta_graph.trace.decompress import read_bytes, text_head
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
+CATEGORIES_TITLE = "Memory by tensor category"
+EMPTY_TIMELINE = "the memory timeline is empty"
 
 
 CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd", "unknown")
@@ -135,7 +137,7 @@ def answer(timeline: RawTimeline) -> Answer:
     Args:
         timeline: what :func:`read_raw_timeline` returns.
     """
-    notes = [] if len(timeline.time) else [messages.RECORD_MEMORY]
+    notes = [] if len(timeline.time) else [f"{EMPTY_TIMELINE}; record with profile_memory=True"]
     return Answer({"memory_by_category": peak_table(timeline)}, notes, {"timeline": timeline_table(timeline)})
 
 
@@ -143,10 +145,10 @@ def figure(found: Answer) -> Figure:
     """Draw the categories as stacked areas."""
     frame = found.series["timeline"]
     if not len(frame):
-        return empty_figure(messages.CATEGORIES_TITLE, messages.EMPTY_TIMELINE)
+        return empty_figure(CATEGORIES_TITLE, EMPTY_TIMELINE)
     kept = downsample(frame["time_ns"].to_numpy(), frame["all_bytes"].to_numpy(), POINTS // len(CATEGORIES))
     shown = frame.iloc[kept]
-    made = new_figure(title=messages.CATEGORIES_TITLE, x=messages.TIME_AXIS, y="GiB")
+    made = new_figure(title=CATEGORIES_TITLE, x="ms since the first event", y="GiB")
     x = (shown["time_ns"] - frame["time_ns"].min()) / 1e6
     for name, colour in zip(CATEGORIES, SERIES, strict=False):
         style = {"shape": "hv", "width": 0.5, "color": colour}

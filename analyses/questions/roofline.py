@@ -19,14 +19,12 @@ from analyses.declare.scope import LEAST_SAID, MOSTLY_IDLE, Scope, naming_window
 from analyses.declare.tables import Table, joined, labelled
 from analyses.display.charts import SERIES, empty_figure, new_figure
 from analyses.display.headline import Outlier, largest_item, outlier, rows_at_outlier
-from analyses.display.labels import NOT_STARTED
-from analyses.display.sentence_format import brief_share
-from analyses.messages import roofline as messages
-from analyses.messages.roofline import PARTS
+from analyses.display.labels import NOT_STARTED, SHORT
+from analyses.display.sentence_format import brief_share, counted, quoted, time_and_share
 from analyses.source.collective_rates import COLLECTIVE_RATES, collective_rates
 from analyses.source.graph_names import naming_notes
 from hta_graph.base.arrays import summed_by, take_or
-from hta_graph.base.errors import TraceError
+from hta_graph.base.errors import Remedy, TraceError
 from hta_graph.base.progress import tracked
 from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.model import Codes, Floats, GapCause, Ints
@@ -47,6 +45,25 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "known_time", "limits_of", "losses", "operator_demands", "roofline"]
+
+TITLE = "Roofline: operator throughput and the device's limits"
+PART_LABELS = {
+    "matrix_at_peak": "matrix work at the peak of its data type",
+    "matrix_bound_by_memory": "memory-bound matrix work",
+    "matrix_below_limit": "matrix work below its limit",
+    "matrix_without_limit": "matrix work with no known limit",
+    "other_at_limit": "other work at its limit",
+    "other_below_limit": "other work below its limit",
+    "other_without_limit": "other work with no known limit",
+    "without_model": "computation with unknown demand",
+    "exposed_communication": "exposed communication",
+    "exposed_copies": "exposed copies to or from the host",
+    "idle": "GPU idle time",
+}
+"""Part of a window → what it is."""
+NO_LOSS = "matrix work at the peak of its type (no loss)"
+LIMIT = {"compute": "compute limit", "memory": "memory bandwidth limit"}
+GIVE_PEAKS = Remedy("pass peaks=FILE or a device name", "use --peaks with a file or a device name")
 
 FEWEST_REPLAYS, MOST_REPLAYS, REPLAYED_EDGES = 4, 24, 1_500_000
 """How many groups are replayed at their limit, those that could save most: as many as keeps the replays of all their
@@ -246,7 +263,9 @@ def _mostly_idle(losses: pd.DataFrame, scopes: Sequence[Scope]) -> list[str]:
         return []
     _, _, cause = _largest_loss(losses, found)
     waits = cause == GapCause.LAUNCH.label and len(scopes) == 1 and scopes[0].work_does_not_start
-    return [messages.mostly_idle(found, NOT_STARTED if waits else cause)]
+    mostly = NOT_STARTED if waits else cause
+    why = f" (mostly {SHORT.get(mostly, mostly)})" if mostly else ""
+    return [f"GPU idle {brief_share(found['window_share'])} of the window{found.where}{found.typical}{why}"]
 
 
 def _largest_loss(losses: pd.DataFrame, found: Outlier) -> tuple[str, float, str | None]:
@@ -262,6 +281,11 @@ def _largest_loss(losses: pd.DataFrame, found: Outlier) -> tuple[str, float, str
     return part, float(sums.max()), cause
 
 
+def _with_cause(part: str, cause: str | None) -> str:
+    """Name a part of a window, of idle time also its largest cause."""
+    return f"{PART_LABELS[part]} (mostly {SHORT.get(cause, cause)})" if cause else PART_LABELS[part]
+
+
 def _use_of_peak(limits: pd.DataFrame, losses: pd.DataFrame, *, names_loss: bool) -> list[str]:
     """Return the share of the peak that the matrix work of a scope reaches, and the largest loss."""
     found = outlier(limits.assign(lost=1 - limits["mfu_share"]), "lost", lambda lost: brief_share(1 - lost))
@@ -270,9 +294,13 @@ def _use_of_peak(limits: pd.DataFrame, losses: pd.DataFrame, *, names_loss: bool
     # Above the peak the shapes or the peaks are wrong.
     if limits["mfu_share"].max() > 1:
         return []
-    loss = messages.largest_loss(*_largest_loss(losses, found)) if names_loss else ""
+    loss = ""
+    if names_loss:
+        part, share, cause = _largest_loss(losses, found)
+        loss = f"; largest loss: {_with_cause(part, cause)}, {brief_share(share)} of the window"
     at_least = bool(found["unknown_share"] > LEAST_SHARE_NAMED)
-    return [messages.use_of_peak(found, loss, at_least=at_least)]
+    reached = f"{'at least ' if at_least else ''}{brief_share(found['mfu_share'])} over the window"
+    return [f"MFU {reached}{found.where}{found.typical} (peak of {found['device']}){loss}"]
 
 
 def _largest_part(losses: pd.DataFrame) -> list[str]:
@@ -282,7 +310,9 @@ def _largest_part(losses: pd.DataFrame) -> list[str]:
     if found is None:
         return []
     part, share, cause = _largest_loss(losses, found)
-    return [messages.largest_part(part, share, cause, found.where)] if share >= LEAST_SAID else []
+    if share < LEAST_SAID:
+        return []
+    return [f"largest part of the window{found.where}: {_with_cause(part, cause)}, {brief_share(share)}"]
 
 
 def _largest_opportunity(frame: pd.DataFrame, limits: pd.DataFrame) -> list[str]:
@@ -293,7 +323,10 @@ def _largest_opportunity(frame: pd.DataFrame, limits: pd.DataFrame) -> list[str]
     window = int(rows_at_outlier(limits, found)["window_ns"].iloc[0])
     if found["saves_ns"] < LEAST_SAID * window:
         return []
-    return [messages.largest_opportunity(found, ATTAINABLE_SHARE, window)]
+    what = f"{quoted(found['operator'])} ({quoted(str(found['inputs']))})"
+    reach = f"reaches {brief_share(found['peak_share'])} of its {LIMIT[found['bound']]}"
+    saved = time_and_share(int(found["saves_ns"]), window)
+    return [f"largest saving{found.where}: {what} {reach}; at {brief_share(ATTAINABLE_SHARE)} it would save {saved}"]
 
 
 def roofline_notes(scopes: Sequence[Scope], looked: Sequence[ScopeLimits]) -> list[str | Note]:
@@ -305,7 +338,10 @@ def roofline_notes(scopes: Sequence[Scope], looked: Sequence[ScopeLimits]) -> li
     for rank in sorted(first):
         notes += _notes_on_rank(first[rank])
     faster = sum(int((limits.limit_share > OVER_PEAK).sum()) for limits in looked)
-    return [*notes, messages.faster_than_limit(faster)] if faster else notes
+    if not faster:
+        return notes
+    exceed = counted(faster, "row exceeds its limit", "rows exceed their limit")
+    return [*notes, f"{exceed}: inputs were cached or repeated, or the peaks do not match the device"]
 
 
 def _notes_on_rank(limits: ScopeLimits) -> list[str | Note]:
@@ -313,14 +349,17 @@ def _notes_on_rank(limits: ScopeLimits) -> list[str | Note]:
     rank, found = limits.scope.rank, limits.found
     notes: list[str | Note] = []
     if found.unread:
-        notes.append(messages.shapes_unread(rank, found.unread))
+        notes.append(f"rank {rank}: shapes cannot be read from the trace file: {found.unread}")
     elif not found.have_shapes:
-        notes.append(messages.no_shapes(rank))
+        notes.append(f"rank {rank}: no shapes recorded, so FLOPs and bytes are unknown; record with record_shapes=True")
     else:
         notes += _without_model(limits)
     if limits.device is None:
-        unknown = messages.unknown_peaks(rank, gpu_name(limits.graph, limits.scope.gpus))
-        notes.append(Note(unknown, messages.GIVE_PEAKS))
+        gpu = gpu_name(limits.graph, limits.scope.gpus)
+        known = gpu not in ("", "unnamed")
+        whose = f"the peaks of {quoted(gpu)} are unknown" if known else "the trace does not identify the GPU"
+        unknown = f"rank {rank}: {whose}, so rates are shown without limits"
+        notes.append(Note(unknown, GIVE_PEAKS))
     return notes
 
 
@@ -334,8 +373,9 @@ def _without_model(limits: ScopeLimits) -> list[str]:
     if sum(times.values()) < LEAST_SHARE_NAMED * whole:
         return []
     largest = sorted(times, key=lambda name: (-times[name], name))[:OPERATORS_NAMED]
-    listed = [(name, times[name] / whole) for name in largest]
-    return [messages.unknown_demand(limits.scope.rank, sum(times.values()) / whole, listed)]
+    listed = ", ".join(f"{quoted(name)} ({brief_share(times[name] / whole)})" for name in largest)
+    share = brief_share(sum(times.values()) / whole)
+    return [f"rank {limits.scope.rank}: FLOPs and bytes are unknown for {share} of GPU time: {listed}"]
 
 
 POINTS = 200
@@ -369,7 +409,7 @@ def _roofs_of_scope(limits: ScopeLimits, device: Device) -> Iterable[tuple[str, 
         peak = device.peak_flops(group.demand.unit, group.demand.dtype, group.call.kernel)
         if peak and group.demand.flops:
             named = times.setdefault(peak, {})
-            roof = messages.roof_name(group.demand.dtype, group.demand.unit.value)
+            roof = f"{group.demand.dtype}, {group.demand.unit.value} units"
             named[roof] = named.get(roof, 0) + ns
     bandwidth = device.memory_bytes_per_s
     # Types with one peak have one roof, called after the one that takes most time.
@@ -384,8 +424,8 @@ def figure(found: Answer) -> Figure:
     """Draw operators as points under the rooflines of their types; a larger point has more GPU time."""
     frame = _points(found.main)
     if frame.empty:
-        return empty_figure(messages.TITLE, messages.NOTHING_TO_DRAW)
-    made = new_figure(title=messages.TITLE, x=messages.INTENSITY_AXIS, y=messages.THROUGHPUT_AXIS)
+        return empty_figure(TITLE, "no operator with known FLOPs and memory traffic")
+    made = new_figure(title=TITLE, x="FLOP per byte (least traffic)", y="TFLOP/s")
     _draw_roofs(made, found.drawn["roofs"], frame)
     names = list(dict.fromkeys(frame["operator"]))
     shown = names[:POINTS_NAMED] if len(names) > POINTS_NAMED + 1 else names
@@ -395,7 +435,7 @@ def figure(found: Answer) -> Figure:
         )
     others = frame[~frame["operator"].isin(shown)]
     if len(others):
-        _draw_points(made, messages.OTHER_OPERATORS, SERIES[7], others)
+        _draw_points(made, "other operators", SERIES[7], others)
     made.update_xaxes(type="log", exponentformat="power")
     made.update_yaxes(type="log", exponentformat="power")
     return made
@@ -448,7 +488,8 @@ def _hover_texts(own: pd.DataFrame) -> list[list[str]]:
 
 
 def _share_text(share: float, gpu_ns: int) -> str:
-    return messages.share_of_limit(None if np.isnan(share) else share, gpu_ns)
+    reach = "" if np.isnan(share) else f"{share:.0%} of the limit, "
+    return f"{reach}{gpu_ns / 1e6:,.3f} ms"
 
 
 ROOFLINE = ["rank", "scope", "operator", "calls", "gpu_ns", "gpu_share", "path_ns", "achieved_tflops", "achieved_gbps"]
@@ -566,7 +607,7 @@ def losses(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
     other computation, then to communication, then to copies from and to the host.
 
     Returns:
-        rank, scope, part (of ``analyses.questions.roofline.PARTS``), cause (of idle time, as ``idle-time`` names it),
+        rank, scope, part (of ``PART_LABELS``), cause (of idle time, as ``idle-time`` names it),
         time_ns, window_share.
     """
     return joined([labelled(_loss_rows(limits), limits.scope) for limits in looked], LOSSES)
@@ -648,8 +689,15 @@ def _on_screen(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     scope, is_used = losses.groupby(["rank", "scope"], sort=False).ngroup(), losses["part"] == "matrix_at_peak"
     ordered = losses.iloc[np.lexsort((-losses["time_ns"].to_numpy(np.int64), is_used, scope))]
     causes = [cause if isinstance(cause, str) else None for cause in ordered["cause"]]
-    parts = [messages.part(*of) for of in zip(ordered["part"], causes, strict=True)]
+    parts = [_part(*of) for of in zip(ordered["part"], causes, strict=True)]
     return {**shown, "losses": ordered.assign(part=parts).drop(columns="cause")}
+
+
+def _part(name: str, cause: str | None) -> str:
+    """Name a part of a window, of idle time with its cause."""
+    if name == "matrix_at_peak":
+        return NO_LOSS
+    return f"{PART_LABELS[name]} ({SHORT.get(cause, cause)})" if cause else PART_LABELS[name]
 
 
 MEANINGS = {
@@ -673,7 +721,7 @@ MEANINGS = {
     "mfu_share": column_types.share(
         "MFU: time of the matrix work at peak as a share of the window; null without peaks", null=True
     ),
-    "part": column_types.one_of(list(PARTS), "Part of the window."),
+    "part": column_types.one_of(list(PART_LABELS), "Part of the window."),
     "cause": column_types.one_of(column_types.GAP_CAUSES, "Cause of idle time; null for other parts.", null=True),
     "window_share": column_types.share("Share of the window"),
     "known": column_types.text("yes, or why the demand is unknown."),

@@ -15,10 +15,11 @@ from analyses.declare.answer import Answer, Note
 from analyses.declare.scope import Scope
 from analyses.declare.tables import Table, table_of
 from analyses.display.charts import empty_figure, new_figure
-from analyses.messages import engine_steps as step_messages
-from analyses.messages import serving as messages
+from analyses.display.phrases import batch_sizes, counted_steps, engine_idle, median_length, other_phase
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from hta_graph.base.arrays import rows_by_value
 from hta_graph.base.colours import BOUND_COLOUR, IDLE_COLOUR
+from hta_graph.base.errors import Remedy
 from hta_graph.model import EventKind
 from hta_graph.paths.engine_gaps import StepGapCause, StepGaps, engine_gaps
 from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
@@ -35,6 +36,49 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "answer", "engine_phases", "engine_steps", "figure", "graph_sizes", "step_gaps"]
 
+TITLE = "Engine steps: iteration by part"
+CAUSES = {
+    "scheduler": "the scheduler",
+    "tokenizer": "the tokenizer or detokenizer",
+    "sampling": "sampling on the CPU",
+    "output": "processing of results",
+    "requests": "receiving requests",
+    "preparation": "preparing the step's inputs",
+    "in_step": "host code in the step",
+    "sync": "a synchronizing call",
+    "host_code": "other host code",
+    "waiting": "the engine's thread waits",
+    "launching": "launching",
+    "not_started": "launched work that does not start",
+    "unrecorded": "no recorded cause",
+    "other_ranks": "waiting for other ranks",
+    "no_requests": "no requests to compute",
+}
+"""What each cause of an idle GPU is called in a sentence."""
+BOUND_LABELS = {
+    "gpu_compute": "GPU compute",
+    "exposed_communication": "exposed communication",
+    "host_between_steps": "the host between steps",
+    "host_in_steps": "the host in the steps",
+    "cpu_compute": "operators on the CPU",
+    "too_few_requests": "too few requests",
+}
+"""What bounds a phase, as a sentence says it."""
+PARTS = {
+    "gpu_work_ns": "GPU compute and copies",
+    "exposed_communication_ns": "exposed communication",
+    "idle_before_ns": "GPU idle before the step's work",
+    "idle_inside_ns": "GPU idle in the step's work",
+}
+"""What a figure calls the parts of an iteration."""
+ONLY_REQUESTS = "only more requests use that time"
+"""Where an engine has nothing to compute."""
+NAME_STEPS = Remedy(
+    "read_graphs(…, step_patterns=[…]) names the annotations that are steps",
+    "--step-pattern names the annotations that are steps",
+)
+"""How to name some."""
+
 STEPS = [
     *("rank", "scope", "step", "phase", "requests", "tokens", "runs_as", "latency_ns", "waits_ns", "iteration_ns"),
     *("busy_ns", "exposed_communication_ns", "idle_before_ns", "idle_inside_ns", "graph_launches", "activities"),
@@ -46,7 +90,7 @@ PHASE_COLUMNS = [
 ]
 GAPS = ["rank", "scope", "phase", "place", "cause", "idle_ns", "idle_share", "per_step_ns", "name"]
 SIZES = ["rank", "scope", "phase", "padded_requests", "steps", "requests", "padding_share", "time_ns"]
-BOUNDS = tuple(messages.BOUNDS)
+BOUNDS = tuple(BOUND_LABELS)
 UNKNOWN_NUMBERS = ("requests", "tokens", "padded_requests", "tokens_per_s")
 RUNS_AS = ("graph", "partly graph", "eager", "no GPU work")
 MOSTLY = 0.5
@@ -283,13 +327,24 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         "graph_sizes": graph_sizes(scopes),
     }
     notes: list[str | Note] = [
-        Note(messages.no_steps(rank), messages.NAME_STEPS) for rank in _ranks_without_steps(scopes)
+        Note(f"rank {rank}: the window has no steps of an inference engine", NAME_STEPS)
+        for rank in _ranks_without_steps(scopes)
     ]
     if on_cpu := [scope.rank for scope in scopes if any(row.is_on_cpu for row in _steps_of(scope))]:
-        notes.append(messages.no_gpu_work(list(dict.fromkeys(on_cpu))))
+        notes.append(_no_gpu_work(list(dict.fromkeys(on_cpu))))
     notes += [note for scope in scopes for note in [*_notes_on_threads(scope), *_notes_on_launches(scope)]]
     notes += [note for scope in scopes for note in _notes_on_waits(scope)]
     return Answer(tables, notes, conclusion=_conclusion(scopes, tables))
+
+
+def _no_gpu_work(ranks: Sequence[int]) -> str:
+    """Say of what the table speaks where ranks have no GPU work.
+
+    >>> _no_gpu_work([0, 1])
+    '2 ranks have no GPU work: "GPU work" is operators of the steps on the CPU, and "idle" is time outside them'
+    """
+    who = f"rank {ranks[0]} has" if len(ranks) == 1 else f"{len(ranks):,} ranks have"
+    return f'{who} no GPU work: "GPU work" is operators of the steps on the CPU, and "idle" is time outside them'
 
 
 def _ranks_without_steps(scopes: Sequence[Scope]) -> list[int]:
@@ -308,7 +363,14 @@ def _notes_on_threads(scope: Scope) -> list[str]:
     times = [union(events.start[of], events.end[of]) for of in threads]
     apart = union(events.start[rows], events.end[rows]).total
     is_overlapping = sum(one.total for one in times) - apart > LEAST_IDLE * apart
-    return [messages.several_threads(scope.rank, len(threads))] if is_overlapping else []
+    if is_overlapping:
+        return [
+            (
+                f"rank {scope.rank}: {len(threads):,} threads name steps at the same time; overlapping steps count as "
+                "one, with what all threads launch"
+            )
+        ]
+    return []
 
 
 def _notes_on_launches(scope: Scope) -> list[str]:
@@ -321,7 +383,20 @@ def _notes_on_launches(scope: Scope) -> list[str]:
     lost = lost[(events.start[lost] >= begins) & (events.end[lost] <= ends)]
     time_ns = union(events.start[lost], events.end[lost]).total
     is_notable = time_ns > LEAST_IDLE * (ends - begins)
-    return [messages.without_launch(scope.rank, len(lost), time_ns)] if is_notable else []
+    return [_without_launch(scope.rank, len(lost), time_ns)] if is_notable else []
+
+
+def _without_launch(rank: int, activities: int, ns: int) -> str:
+    """Say how much GPU work belongs to no step because its launch is not recorded.
+
+    >>> _without_launch(0, 20, 20_000_000)
+    'rank 0: 20 GPU activities (20.0 ms) have no recorded launch and count for no step'
+    """
+    return (
+        f"rank {rank}: {counted(activities, 'GPU activity', 'GPU activities')} ({brief_duration(ns)}) "
+        f"{'has' if activities == 1 else 'have'} no recorded launch and {'counts' if activities == 1 else 'count'} "
+        "for no step"
+    )
 
 
 NOTES_ON_WAITS = 3
@@ -336,8 +411,16 @@ def _notes_on_waits(scope: Scope) -> list[str]:
     late = sorted(late, key=lambda row: -row.waits_ns)[:NOTES_ON_WAITS]
     first = [row for row in rows if row.unrecorded_ns > ALIKE * row.latency_ns]
     return [
-        *(messages.waits_for_unrecorded(row.label, row.unrecorded_ns, row.latency_ns) for row in first),
-        *(messages.waits_for_earlier(row.label, row.waits_ns, row.latency_ns) for row in late),
+        *(
+            f"{row.label}: {brief_duration(row.unrecorded_ns)} of its {brief_duration(row.latency_ns)} latency waits "
+            "for GPU work from before the recording, which is not counted as its own"
+            for row in first
+        ),
+        *(
+            f"{row.label}: {brief_duration(row.waits_ns)} of its {brief_duration(row.latency_ns)} latency waits for "
+            "GPU work of earlier steps, which is not counted as its own"
+            for row in late
+        ),
     ]
 
 
@@ -365,7 +448,7 @@ def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> lis
     usual = _median_step(rows)
     where = f" on rank {rank}" if len(idle) > 1 else ""
     subject, bound, on_cpu = f"{_subject(rows)}{where}", record["bound_by"], rows[0].is_on_cpu
-    said = [messages.headline(subject, usual.own_ns, _idle_of(usual), bound, len(rows), on_cpu=on_cpu)]
+    said = [_headline(subject, usual.own_ns, _idle_of(usual), bound, len(rows), on_cpu=on_cpu)]
     graph = next(scope.graph for scope, row in of_phase if row is usual)
     said += [] if on_cpu else _bound_of_gain(graph, usual, bound)
     said += _longest(rows)
@@ -375,6 +458,13 @@ def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> lis
     said += largest or _idle_in_others(own, others)
     said += _other_phases(phase, others)
     return ["; ".join(said), *_padding(tables["graph_sizes"], rank)]
+
+
+def _headline(subject: str, length_ns: int, idle_ns: Mapping[str, int], bound: str, steps: int, *, on_cpu: bool) -> str:
+    """Say how long the steps of the main phase take, and what bounds them."""
+    length = median_length(length_ns) if steps > 1 else brief_duration(length_ns)
+    said = engine_idle(idle_ns["idle_before_ns"], idle_ns["idle_inside_ns"], length_ns, on_cpu=on_cpu)
+    return f"{subject}: {length}, bound by {BOUND_LABELS[bound]}; {said}"
 
 
 def _steps_in_gaps(scopes: Sequence[Scope], rank: int) -> Counter[tuple[str, int]]:
@@ -391,13 +481,13 @@ def _steps_in_gaps(scopes: Sequence[Scope], rank: int) -> Counter[tuple[str, int
 
 
 def _subject(rows: Sequence[EngineStepRow]) -> str:
-    return step_messages.several(len(rows), rows[0].phase, _sizes(rows), [row.graph_launches for row in rows])
+    return counted_steps(len(rows), rows[0].phase, _sizes(rows), [row.graph_launches for row in rows])
 
 
 def _sizes(rows: Sequence[EngineStepRow]) -> str:
     requests = [row.engine.requests for row in rows if row.engine.requests is not None]
     tokens = [row.engine.tokens for row in rows if row.engine.tokens is not None]
-    return step_messages.sizes(requests, tokens, rows[0].engine.image_size)
+    return batch_sizes(requests, tokens, rows[0].engine.image_size)
 
 
 def _longest(rows: Sequence[EngineStepRow]) -> list[str]:
@@ -405,7 +495,12 @@ def _longest(rows: Sequence[EngineStepRow]) -> list[str]:
     longest, total = max(rows, key=lambda row: row.own_ns), sum(row.own_ns for row in rows)
     if len(rows) <= 2 or longest.own_ns <= MOSTLY * total:
         return []
-    return [messages.longest(f"{longest.label}{_sizes([longest])}", longest.own_ns, longest.own_ns / total)]
+    return [
+        (
+            f"{longest.label}{_sizes([longest])} alone takes {brief_duration(longest.own_ns)} "
+            f"({brief_share(longest.own_ns / total)} of their time)"
+        )
+    ]
 
 
 LEAST_IDLE = 0.05
@@ -415,10 +510,12 @@ LEAST_IDLE = 0.05
 def _bound_of_gain(graph: DependencyGraph, usual: EngineStepRow, bound: str) -> list[str]:
     """Say what a phase that the GPU bounds gains at most: by faster kernels, or without exposed communication."""
     if bound == "exposed_communication":
-        return [messages.without_communication(usual.exposed_ns)]
+        return [f"without exposed communication a step is at most {brief_duration(usual.exposed_ns)} shorter"]
     start = usual.gpu_end_ns - usual.own_ns
     computes = Bounds(graph, start, usual.gpu_end_ns, start).computing_ns
-    return [messages.at_double_speed(computes // 2)] if bound == "gpu_compute" and computes else []
+    if bound == "gpu_compute" and computes:
+        return [f"GPU compute at 2x speed saves at most {brief_duration(computes // 2)} per step"]
+    return []
 
 
 def _largest_cause(gaps: pd.DataFrame, rows: Sequence[EngineStepRow], by_step: Counter[tuple[str, int]]) -> list[str]:
@@ -428,12 +525,25 @@ def _largest_cause(gaps: pd.DataFrame, rows: Sequence[EngineStepRow], by_step: C
     cause, name, cause_ns = _largest_of(gaps)
     in_steps = {row.number: by_step[cause, row.number] for row in rows}
     worst = max(in_steps, key=lambda number: in_steps[number])
-    saving = messages.saves_per_step(cause_ns, len(_whole(rows)))
+    saving = _saves_per_step(cause_ns, len(_whole(rows)))
     if cause == StepGapCause.NO_REQUESTS.label:
-        saving = messages.ONLY_REQUESTS
+        saving = ONLY_REQUESTS
     elif len(rows) > 2 and in_steps[worst] > MOSTLY * cause_ns:
-        saving = messages.saves_in_step(in_steps[worst], worst)
-    return [messages.largest_cause(cause, name, cause_ns / total, saving, on_cpu=rows[0].is_on_cpu)]
+        saving = (
+            f"most of it is in step {worst} alone, where removing it saves at most {brief_duration(in_steps[worst])}"
+        )
+    named = f", {quoted(name)}" if name else ""
+    of = "time outside operators" if rows[0].is_on_cpu else "idle time"
+    return [f"largest cause of {of}: {CAUSES[cause]} ({brief_share(cause_ns / total)} of it{named}); {saving}"]
+
+
+def _saves_per_step(ns: int, steps: int) -> str:
+    """Bound what removing a cause saves, which is in many steps.
+
+    >>> _saves_per_step(3_000_000, 12), _saves_per_step(3_000_000, 1)
+    ('removing it saves at most 250.0 µs per step on average', 'removing it saves at most 3.00 ms')
+    """
+    return f"removing it saves at most {brief_duration(round(ns / steps))}{' per step on average' * (steps > 1)}"
 
 
 def _largest_of(gaps: pd.DataFrame) -> tuple[str, str, int]:
@@ -452,7 +562,13 @@ def _idle_in_others(gaps: pd.DataFrame, rows: Sequence[EngineStepRow]) -> list[s
     sums = gaps.groupby("phase")["idle_ns"].sum()
     phase = str(sums.idxmax())
     cause, name, cause_ns = _largest_of(gaps[gaps["phase"] == phase])
-    return [messages.idle_in_others(total / time_ns, phase, cause, name, cause_ns / int(sums[phase]))]
+    named = f", {quoted(name)}" if name else ""
+    return [
+        (
+            f"over all steps the GPU is idle {brief_share(total / time_ns)} of the time, mostly in {phase} steps: "
+            f"{CAUSES[cause]} ({brief_share(cause_ns / int(sums[phase]))} of that{named})"
+        )
+    ]
 
 
 PHASES_NAMED = 3
@@ -461,10 +577,7 @@ PHASES_NAMED = 3
 def _other_phases(phase: str, rows: Sequence[EngineStepRow]) -> list[str]:
     """Say what share of the time the steps of other phases take."""
     others = [record for record in _phase_records(rows, {}) if record["phase"] != phase and record["time_share"]]
-    return [
-        step_messages.other_phase(record["steps"], record["phase"], record["time_share"])
-        for record in others[:PHASES_NAMED]
-    ]
+    return [other_phase(record["steps"], record["phase"], record["time_share"]) for record in others[:PHASES_NAMED]]
 
 
 def _padding(sizes: pd.DataFrame, rank: int) -> list[str]:
@@ -472,7 +585,14 @@ def _padding(sizes: pd.DataFrame, rank: int) -> list[str]:
     own = sizes[sizes["rank"] == rank]
     computed = int((own["padded_requests"] * own["steps"]).sum()) if len(own) else 0
     unused = computed - int(own["requests"].sum()) if len(own) else 0
-    return [messages.padding(int(own["steps"].sum()), unused / computed)] if unused else []
+    if unused:
+        return [
+            (
+                f"padding to the batch sizes of CUDA graphs is {brief_share(unused / computed)} of the requests "
+                f"computed in {counted(int(own['steps'].sum()), 'step')}"
+            )
+        ]
+    return []
 
 
 PART_COLOUR = {
@@ -487,26 +607,24 @@ def figure(found: Answer) -> Figure:
     """Draw the iteration of each step: GPU work, exposed communication, and idle time before and in its work."""
     frame = found.tables["engine_steps"]
     if not len(frame):
-        return empty_figure(messages.TITLE, messages.NO_STEPS_FIGURE)
-    made = new_figure(title=messages.TITLE, x="step", y="ms")
+        return empty_figure(TITLE, "no steps of an inference engine")
+    made = new_figure(title=TITLE, x="step", y="ms")
     several = len(set(frame["rank"])) > 1
     labels = [
         f"{f'rank {rank}, ' if several else ''}{step} {phase}"
         for rank, step, phase in zip(frame["rank"], frame["step"], frame["phase"], strict=True)
     ]
     for column, values in time_parts(frame).items():
-        made.add_bar(name=messages.PARTS[column], x=labels, y=values / 1e6, marker_color=PART_COLOUR[column])
+        made.add_bar(name=PARTS[column], x=labels, y=values / 1e6, marker_color=PART_COLOUR[column])
     made.update_layout(barmode="stack", bargap=0.1)
     return made
 
 
 def time_parts(frame: pd.DataFrame) -> dict[str, Ints]:
-    """Return the parts of the iterations (ns) in a table of steps, in the order of :data:`messages.PARTS`."""
+    """Return the parts of the iterations (ns) in a table of steps, in the order of :data:`PARTS`."""
     idle = frame["idle_before_ns"] + frame["idle_inside_ns"]
     work = frame["iteration_ns"] - frame["exposed_communication_ns"] - idle
-    return {
-        column: (work if column == "gpu_work_ns" else frame[column]).to_numpy(np.int64) for column in messages.PARTS
-    }
+    return {column: (work if column == "gpu_work_ns" else frame[column]).to_numpy(np.int64) for column in PARTS}
 
 
 PHASE = column_types.text(

@@ -95,7 +95,7 @@ class Cause(NamedTuple):
     call_path: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class JobVerdict:
     """Which rank delays a job (times in ns).
 
@@ -112,18 +112,18 @@ class JobVerdict:
     """
 
     scope: Scope
-    rank: int | None
-    ranks: tuple[int, ...]
-    firmness: Firmness
-    caused_ns: int
-    median_caused_ns: int
-    share_of_waiting: float
-    share_of_step: float
-    cause: Cause | None
-    pattern: Pattern | None
-    since_step: int | None
-    steps: tuple[int, ...]
-    reason: Reason | None
+    rank: int | None = None
+    ranks: tuple[int, ...] = ()
+    firmness: Firmness = "none"
+    caused_ns: int = 0
+    median_caused_ns: int = 0
+    share_of_waiting: float = 0.0
+    share_of_step: float = 0.0
+    cause: Cause | None = None
+    pattern: Pattern | None = None
+    since_step: int | None = None
+    steps: tuple[int, ...] = ()
+    reason: Reason | None = None
     waiting_ns: int = 0
     compared: int = 0
     is_one_cause: bool = True
@@ -304,7 +304,7 @@ def _cannot_tell(job: DependencyGraph) -> JobVerdict | None:
 
 
 def _without_facts(reason: Reason, scope: Scope = "all_steps") -> JobVerdict:
-    return JobVerdict(scope, None, (), "none", 0, 0, 0.0, 0.0, None, None, None, (), reason)
+    return JobVerdict(scope=scope, reason=reason)
 
 
 def _unmatched_share(job: DependencyGraph) -> float:
@@ -482,9 +482,10 @@ def _rotating(steps: StepDelays, rows: Ints) -> JobVerdict | None:
     ranks = tuple(steps.rank(column) for column in most[led].tolist())
     total, waiting = _caused_by(steps, ranks)
     return JobVerdict(
-        "all_steps", None, ranks, "firm", total, int(np.median(own[led])), total / max(waiting, 1),
-        float(np.median(share[led])), causes.pop(), "rotating", None,
-        tuple(steps.numbers[row] for row in rows[led].tolist()), None, waiting, len(rows),
+        scope="all_steps", ranks=ranks, firmness="firm", caused_ns=total, median_caused_ns=int(np.median(own[led])),
+        share_of_waiting=total / max(waiting, 1), share_of_step=float(np.median(share[led])), cause=causes.pop(),
+        pattern="rotating", steps=tuple(steps.numbers[row] for row in rows[led].tolist()), waiting_ns=waiting,
+        compared=len(rows),
     )  # fmt: skip
 
 
@@ -524,9 +525,11 @@ def _verdict(
     caused, waiting = _caused_by(steps, (rank,), None if scope == "all_steps" else case.rows)
     numbers = tuple(steps.numbers[row] for row in case.rows.tolist()) if steps.numbers else ()
     return JobVerdict(
-        scope, rank, (rank,), case.firmness, caused, case.delay_ns, caused / max(waiting, 1), case.share,
-        case.work.cause, pattern, since_step, numbers, case.reason, waiting, int(np.count_nonzero(steps.compared)),
-        case.work.is_most, _ranks_in_reach(steps.job, rank), _compared_phase(steps),
+        scope=scope, rank=rank, ranks=(rank,), firmness=case.firmness, caused_ns=caused, median_caused_ns=case.delay_ns,
+        share_of_waiting=caused / max(waiting, 1), share_of_step=case.share, cause=case.work.cause, pattern=pattern,
+        since_step=since_step, steps=numbers, reason=case.reason, waiting_ns=waiting,
+        compared=int(np.count_nonzero(steps.compared)), is_one_cause=case.work.is_most,
+        delayed=_ranks_in_reach(steps.job, rank), phase=_compared_phase(steps),
     )  # fmt: skip
 
 
@@ -569,9 +572,9 @@ def _no_rank(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None)
     delay = steps.found.delay[rows, column]
     share = float(np.median(delay / np.maximum(steps.found.length[rows, column], 1)))
     return JobVerdict(
-        scope, None, (int(ranks[most]),), "none", int(sums[most]), int(np.median(delay)),
-        int(sums[most]) / max(waiting, 1), share, None, None, None, (), reason, waiting,
-        int(np.count_nonzero(steps.compared)),
+        scope=scope, ranks=(int(ranks[most]),), caused_ns=int(sums[most]), median_caused_ns=int(np.median(delay)),
+        share_of_waiting=int(sums[most]) / max(waiting, 1), share_of_step=share, reason=reason, waiting_ns=waiting,
+        compared=int(np.count_nonzero(steps.compared)),
     )  # fmt: skip
 
 

@@ -6,7 +6,6 @@ import argparse
 from typing import Any
 
 from analyses.cli.command import Command
-from analyses.cli.fish_completion import fish_script
 from analyses.cli.options import add_text_output
 from analyses.cli.outputs import print_lines
 from analyses.cli.path_args import (
@@ -59,9 +58,6 @@ def _run_completion(options: argparse.Namespace) -> None:
     Raises:
         MissingExtraError: the shell needs a package that is not installed.
     """
-    if options.shell == "fish":
-        print_lines(fish_script(options.parser_of_all()), wide=True)
-        return
     try:
         import shtab
     except ImportError:

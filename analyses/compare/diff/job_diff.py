@@ -24,16 +24,23 @@ from analyses.compare.diff.job_side import CAUSE_KEYS, GROUP_KEYS, STEPS_LISTED,
 from analyses.compare.diff.length_comparison import AllSteps, Comparison, compare_lengths, last_levels, repetition_noise
 from analyses.compare.diff.merge_tables import SIDES, SideRows, merge_medians
 from analyses.compare.diff.run_diff import TIMES, answer_of_comparison, comparison_keys, naming_lines, work_lines
-from analyses.compare.diff.sides import Side
+from analyses.compare.diff.sides import BEFORE_AFTER, OTHER_RANK, Side, side_name, sides
 from analyses.compare.diff.step_kinds import kinds_by_number, kinds_of_steps
 from analyses.declare import column_types
 from analyses.declare.answer import Answer, Note, records
 from analyses.declare.tables import Table
 from analyses.display.dataframe_text import RANKS_LISTED
 from analyses.display.labels import SHORT_IN_JOBS
-from analyses.messages import diff as messages
+from analyses.display.sentence_format import brief_share, quoted
+from hta_graph.base.errors import Remedy
+from hta_graph.base.text.formatting import signed_milliseconds
+from hta_graph.base.text.sanitize import one_line
+from hta_graph.base.text.shorten import short_name
 from hta_graph.graph.conversion import none_where
 from hta_graph.model import Ints
+
+OTHER_RANKS = "with different ranks recorded"
+"""Caveats, as they are part of the verdict."""
 
 
 def job_environment(control: JobSide, test: JobSide, around: pd.DataFrame) -> pd.DataFrame:
@@ -60,7 +67,17 @@ def _ranks_text(own: JobSide, other: JobSide) -> str:
     alone = sorted(own.files.keys() - other.files.keys())
     # The ranks that make a job larger than another one need no list.
     listed = _listed(alone) if _job_size(own) == _job_size(other) else ""
-    return messages.ranks_text(len(own.files), own.world_size, listed)
+    return _ranks_of_size(len(own.files), own.world_size, listed)
+
+
+def _ranks_of_size(count: int, size: int | None, alone: str) -> str:
+    """Count the ranks of a job, and list those that the other job lacks.
+
+    >>> _ranks_of_size(3, 4, "2"), _ranks_of_size(4, 4, "")
+    ('3 of 4, including 2', '4')
+    """
+    said = f"{count} of {size}" if size is not None and size > count else f"{count}"
+    return f"{said}, including {alone}" if alone else said
 
 
 def _job_size(side: JobSide) -> int:
@@ -68,7 +85,8 @@ def _job_size(side: JobSide) -> int:
 
 
 def _listed(ranks: Sequence[int]) -> str:
-    return messages.listed_ranks(ranks, RANKS_LISTED)
+    hidden = len(ranks) - RANKS_LISTED
+    return ", ".join(map(str, ranks[:RANKS_LISTED])) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def _hosts_text(side: JobSide) -> str:
@@ -85,11 +103,11 @@ def _groups_text(side: JobSide) -> str:
 
 def job_caveats(control: JobSide, test: JobSide, of_rank: Collection[str]) -> list[str]:
     """Return why a difference of jobs is more than the effect of a change: other ranks, and the caveats of one rank."""
-    said = [words for words in of_rank if words != messages.OTHER_RANK]
+    said = [words for words in of_rank if words != OTHER_RANK]
     sizes = [_job_size(side) for side in (control, test)]
     if sizes[0] != sizes[1]:
-        return [messages.other_size(*sizes), *said]
-    return [messages.OTHER_RANKS, *said] if control.files.keys() != test.files.keys() else said
+        return [f"with {sizes[1]} ranks instead of {sizes[0]}", *said]
+    return [OTHER_RANKS, *said] if control.files.keys() != test.files.keys() else said
 
 
 def missing_rank_lines(control: JobSide, test: JobSide) -> list[str]:
@@ -98,9 +116,18 @@ def missing_rank_lines(control: JobSide, test: JobSide) -> list[str]:
     for name, side in (("control", control), ("test", test)):
         lacking = max((side.world_size or 0) - len(side.files), 0)
         if lacking:
-            said.append(messages.ranks_not_given(name, lacking, side.world_size or 0))
+            are, them = ("is", "it") if lacking == 1 else ("are", "them")
+            said.append(
+                f"{side_name(name)}: {lacking:,} of {side.world_size or 0:,} ranks {are} missing; waiting for "
+                f"{them} has no recorded cause."
+            )
         if side.missing:
-            said.append(messages.steps_not_recorded(name, side.missing, _listed(side.missing)))
+            listed = _listed(side.missing)
+            who = f"rank {listed} does" if len(side.missing) == 1 else f"ranks {listed} do"
+            said.append(
+                f"{side_name(name)}: {who} not have every compared step and "
+                f"{'is' if len(side.missing) == 1 else 'are'} left out there."
+            )
     return said
 
 
@@ -305,8 +332,13 @@ def _where_lines(change_ns: int, tables: Mapping[str, pd.DataFrame]) -> list[str
     for name, key in (("job_ranks", "rank"), ("job_hosts", "host")):
         rows = beyond_noise(tables[name])
         for row in rows[rows["diff_ns"] / change_ns >= DOMINANT_SHARE].head(1).to_dict("records"):
-            where = messages.place(None if key == "host" else row["rank"], row["host"])
-            return [messages.path_changed_on(where, row["diff_ns"], longer=change_ns > 0)]
+            where = _place(None if key == "host" else row["rank"], row["host"])
+            return [
+                (
+                    f"The critical path is {'longer' if change_ns > 0 else 'shorter'} on {where}: "
+                    f"{signed_milliseconds(row['diff_ns'])} ms."
+                )
+            ]
     return []
 
 
@@ -325,10 +357,36 @@ def _cause_lines(change_ns: int, causes: pd.DataFrame, names: pd.DataFrame, rank
             share_of(int(own[column]), int(ranks[column].sum())) for column in (f"{side}_caused_ns" for side in SIDES)
         ]
         of_it = share_of(int(row[f"{larger}_ns"]), int(own[f"{larger}_caused_ns"]))
-        where = messages.place(row["rank"], own["host"])
-        cause = messages.cause(row["name"], row["call_path"].rpartition(BETWEEN)[2], row["bound_by"])
-        return [messages.waits_changed(where, (shares[0], shares[1]), cause, of_it, longer=row["diff_ns"] > 0)]
+        where = _place(row["rank"], own["host"])
+        around = row["call_path"].rpartition(BETWEEN)[2]
+        inside = f" in {quoted(around)}" if around else ""
+        cause = f"{quoted(short_name(row['name']))}{inside} ({SHORT_IN_JOBS[row['bound_by']]})"
+        return [_waits_changed(where, (shares[0], shares[1]), cause, of_it, longer=row["diff_ns"] > 0)]
     return []
+
+
+def _place(rank: int | None, host: str | None) -> str:
+    """Name a rank with its host, or a host.
+
+    >>> _place(1, "node-a"), _place(1, None), _place(None, "node-a")
+    ('rank 1 (host node-a)', 'rank 1', 'host node-a')
+    """
+    if rank is None:
+        return f"host {one_line(host or '')}"
+    return f"rank {rank} (host {one_line(host)})" if host else f"rank {rank}"
+
+
+def _waits_changed(where: str, shares: tuple[float, float], cause: str, of_it: float, *, longer: bool) -> str:
+    """Name the rank that delays the others now, or no longer does, and why; waits may overlap, so they are shares.
+
+    >>> _waits_changed("rank 1", (0.06, 0.99), "aten::mm", 0.9, longer=True)
+    'Rank 1 now delays the others: it causes 6% → 99% of the waiting with a known cause; 90% of that in aten::mm.'
+    """
+    was, now = map(brief_share, shares)
+    who = f"{where[0].upper()}{where[1:]}"
+    delays = "now delays the others" if longer else "delays the others less"
+    shown = f"it causes {was} → {now} of the waiting with a known cause"
+    return f"{who} {delays}: {shown}; {brief_share(of_it)} of {'that' if longer else 'what it caused'} in {cause}."
 
 
 def share_of(part_ns: int, whole_ns: int) -> float:
@@ -377,8 +435,17 @@ def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> Jo
     )
     refused = found.refused
     if control.phases and test.phases and not control.phases & test.phases:
-        refused = messages.other_phases(sorted(control.phases), sorted(test.phases))
+        refused = _other_phases(sorted(control.phases), sorted(test.phases))
     return replace(found, levels=levels, refused=refused)
+
+
+def _other_phases(before: Sequence[str], after: Sequence[str]) -> str:
+    """Refuse steps in which inference engines do different things.
+
+    >>> _other_phases(["prefill"], ["decode"])
+    'most time before is in prefill steps, after in decode steps'
+    """
+    return f"most time before is in {' and '.join(before)} steps, after in {' and '.join(after)} steps"
 
 
 def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
@@ -443,7 +510,7 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
 def _verdict_lines(found: JobComparison) -> list[str]:
     """Say which rank delays each job, where one does."""
     sides = [(name, job_verdict.sentence(side.verdict, side.label, {})) for name, side in found.sides.items()]
-    return [job_verdict.on_side(messages.BEFORE_AFTER[name], said) for name, said in sides if said]
+    return [job_verdict.on_side(BEFORE_AFTER[name], said) for name, said in sides if said]
 
 
 def _is_hidden(found: JobComparison) -> bool:
@@ -466,18 +533,31 @@ def _job_keys(found: JobComparison) -> dict[str, Any]:
 def _closing_lines(found: JobComparison) -> list[str]:
     """Return notes on the compared ranks and steps, and on what the tables show."""
     counts = {name: len(side.files) for name, side in found.sides.items()}
-    said = [messages.compared_jobs(counts, len(common_ranks(found)))]
+    said = [_compared_jobs(counts, len(common_ranks(found)))]
     if any(len(side.lengths_ns) > 1 for side in found.sides.values()):
-        said.append(messages.JOB_MEDIANS)
+        said.append("Tables show medians over the steps; waiting is summed over the ranks that wait.")
     for name, side in found.sides.items():
         count = len(side.lengths_ns)
         if count > STEPS_LISTED:
-            said.append(messages.sampled_steps(name, side.rows.count, count))
+            some = f"tables cover {side.rows.count} of {count:,} steps, evenly spread from short to long"
+            said.append(f"{side_name(name)}: {some}; lengths cover all steps.")
     return said
 
 
+def _compared_jobs(counts: Mapping[str, int], common: int) -> str:
+    """Count the ranks of both jobs."""
+    each = " and ".join(f"{count:,} ranks {BEFORE_AFTER[side]}" for side, count in counts.items())
+    return f"Compared: {each}; {common:,} of them are in both jobs, by number."
+
+
 def _rank_note(ranks: Comparison[Side]) -> Note:
-    return Note(*messages.of_one_rank({name: side.graph.rank or 0 for name, side in ranks.sides.items()}))
+    return Note(*_of_one_rank({name: side.graph.rank or 0 for name, side in ranks.sides.items()}))
+
+
+def _of_one_rank(ranks: Mapping[str, int]) -> tuple[str, Remedy]:
+    """Explain which tables compare a single rank of each job, and how to get them."""
+    text = f"Kernels, operators and call paths are compared on {sides(ranks)}"
+    return text, Remedy("they are in series", "use --json to write them, or --rank N for another rank")
 
 
 WAITS = [*TIMES, "noise_ns"]

@@ -34,6 +34,16 @@ from hta_graph.paths.step_kinds import SIGNATURES, are_recurring, numbered_kinds
 from hta_graph.paths.windows import StepLength, Window, WindowForm, step, step_lengths
 from hta_graph.what_if.bounds import Bounds
 
+METRIC_LABELS = {
+    "iteration": "iteration time",
+    "critical-path": "latency",
+    "exposed-communication": "exposed communication",
+    "gpu-busy": "GPU busy time",
+    "gpu-idle": "GPU idle time",
+    "memory": "peak memory",
+}
+"""What is compared, as sentences name it."""
+
 LEAST_OF_ROWS = 0.001
 """Names with less than this share of a run's critical paths are added up: no regression of a percent is one of them."""
 MOST_NAMES = 400
@@ -44,7 +54,7 @@ AROUND_UNITS = 2
 SOURCE_LINE = re.compile(r"(?<![^\s():])(?:[^\s():]*[/\\])?([^\s()/\\:]+\.pyx?)\(\d+\): ")
 """A frame of Python: the folder can name a person, and each edit of the file changes the line."""
 FOLDER = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\:;,()'\"<>|]+)+[/\\](?=[^\s/\\])")
-NO_VERDICT = JobVerdict("all_steps", None, (), "none", 0, 0, 0.0, 0.0, None, None, None, (), "no_waiting")
+NO_VERDICT = JobVerdict(scope="all_steps", reason="no_waiting")
 
 
 def portable_name(name: str) -> str:
