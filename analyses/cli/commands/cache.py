@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from analyses.display.text_layout import Line
-    from hta_graph.graph_cache.cache_folder import EntryFile
+    from hta_graph.store.cache_folder import EntryFile
 
 
 def _add_cache_command(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def _run_cache(options: argparse.Namespace) -> None:
     """
     from hta_graph.base.errors import OutputError
     from hta_graph.base.storage.location import is_remote, resolve_location
-    from hta_graph.graph_cache.cache_folder import CacheFolder, default_cache_folder
+    from hta_graph.store.cache_folder import CacheFolder, default_cache_folder
 
     folder = default_cache_folder() if options.cache is None else resolve_location(options.cache)
     if folder is None:
