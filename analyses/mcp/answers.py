@@ -142,7 +142,7 @@ class Page:
         return self.limit or (ROWS_SHOWN if is_first else ROWS_OF_OTHERS)
 
 
-Evidence = Callable[[str, Rows], Rows]
+PlaceRows = Callable[[str, Rows], Rows]
 """Adds to rows of a table where they are in the file."""
 
 
@@ -159,7 +159,7 @@ class Draft:
     notes: Sequence[str] = ()
     cannot: Mapping[str, Any] = field(default_factory=dict)
     only_named: Sequence[str] = ()
-    evidence: Evidence = lambda _, rows: rows
+    evidence: PlaceRows = lambda _, rows: rows
 
     def text(self, page: Page) -> str:
         """Return the answer as JSON within the limit: fewer rows, then fewer notes, then shorter names.

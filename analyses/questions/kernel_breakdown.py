@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
+from analyses.declare.columns import Table, ns, share, text
 from analyses.declare.description import Flag
 from analyses.declare.scope import Scope, idle_first
-from analyses.declare.tables import Table, joined, rows_to_share, table_of
+from analyses.declare.tables import joined, rows_to_share, table_of
 from analyses.display.charts import COLOUR, GRID, SERIES, empty_figure, new_figure, row_labels
 from analyses.display.headline import largest_item, rows_at_outlier
 from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_named
@@ -107,13 +107,20 @@ OVERLAPPING = " overlapping "
 OTHERS = "others"
 COMMUNICATION = WorkType.COMMUNICATION.label
 STATISTICS = ("sum", "min", "max", "mean", "std")
-TYPE_COLUMNS = ["rank", "scope", "kernel_type", "time_ns", "time_share"]
-STATISTIC_COLUMNS = ["rank", "scope", "kernel_type", "kernel", "count", *(f"{name}_ns" for name in STATISTICS)]
-KERNEL_COLUMNS = [*STATISTIC_COLUMNS, "time_share"]
+KERNEL_TYPE = text("kernel_type", "Type of work: computation, communication, memory, or several that overlap.")
+TIME_SHARE = share("time_share", "Share of the total of the scope's rows", null=True)
+TYPE_TIMES = Table("rank", "scope", KERNEL_TYPE, "time_ns")
+TYPES = Table(TYPE_TIMES, TIME_SHARE)
+KERNEL_STATISTICS = Table(
+    *("rank", "scope", KERNEL_TYPE, "kernel", "count", "sum_ns", "min_ns", "max_ns", "mean_ns"),
+    ns("std_ns", "Sample standard deviation, rounded; null for a single run", null=True),
+)
+KERNELS = Table(KERNEL_STATISTICS, TIME_SHARE)
 
 
+@TYPES.returned
 def kernel_types(scopes: Sequence[Scope], *, memory_kernels: bool = True) -> pd.DataFrame:
-    """Divide the GPU's busy time by what runs: one type alone, or exactly these types together.
+    """Divide the GPU's busy time by what runs, longest first: one type alone, or exactly these types together.
 
     The rows of a scope sum to its busy time, to the nanosecond. Memory is recognized by category, communication by its
     recorded collective, else by name; HTA goes by names alone and assigns kernels such as ``fused_addmax`` to no type.
@@ -121,13 +128,9 @@ def kernel_types(scopes: Sequence[Scope], *, memory_kernels: bool = True) -> pd.
     Args:
         scopes: where to look.
         memory_kernels: count copies and memsets; otherwise their time is left out.
-
-    Returns:
-        rank, scope, kernel_type (``computation``, ``computation overlapping communication``, …), time_ns, time_share
-        (of the scope's rows); longest first.
     """
     types = _work_types(memory_kernels=memory_kernels)
-    frame = table_of(scopes, lambda scope: _combined_times(scope.running, types), TYPE_COLUMNS[:-1])
+    frame = table_of(scopes, lambda scope: _combined_times(scope.running, types), TYPE_TIMES)
     # The types of empty columns would be objects, which do not divide.
     frame = frame.astype({"time_ns": np.int64})
     frame["time_share"] = frame["time_ns"] / frame.groupby(["rank", "scope"])["time_ns"].transform("sum")
@@ -150,6 +153,7 @@ def _combined_times(running: Activities, types: Sequence[WorkType]) -> list[dict
     return [{"kernel_type": label, "time_ns": time} for label, time in found]
 
 
+@KERNELS.returned
 def kernel_breakdown(
     scopes: Sequence[Scope],
     *,
@@ -171,10 +175,6 @@ def kernel_breakdown(
         memory_kernels: list copies and memsets too.
         by_quantile: choose names as HTA does: a name is kept while the running total of the sums is within the
             ``duration_ratio`` quantile of all running totals.
-
-    Returns:
-        rank, scope, kernel_type, kernel, count, sum_ns, min_ns, max_ns, mean_ns, std_ns (of a sample; rounded to the
-        nanosecond like the mean), time_share (of all listed runs of the scope, one after the other).
 
     Raises:
         UsageError: the ratio or the number is out of range.
@@ -199,9 +199,9 @@ def kernel_statistics(
 
     def every_type(scope: Scope) -> pd.DataFrame:
         parts = [_kernels_of_type(scope, kind, limits, by_quantile=by_quantile) for kind in types]
-        return joined([part for part in parts if len(part)], STATISTIC_COLUMNS[2:])
+        return joined([part for part in parts if len(part)], [*KERNEL_STATISTICS][2:])
 
-    return table_of(scopes, every_type, STATISTIC_COLUMNS)
+    return table_of(scopes, every_type, KERNEL_STATISTICS)
 
 
 def _kernels_of_type(scope: Scope, kind: WorkType, limits: tuple[float, int], *, by_quantile: bool) -> pd.DataFrame:
@@ -320,15 +320,7 @@ def figure(found: Answer) -> Figure:
     return types_and_kernels(found.tables["kernel_types"], found.tables["kernels"])
 
 
-MEANINGS = {
-    "kernel_type": column_types.text("Type of work: computation, communication, memory, or several that overlap."),
-    "time_share": column_types.share("Share of the total of the scope's rows", null=True),
-    "std_ns": column_types.ns("Sample standard deviation, rounded; null for a single run", null=True),
-}
-TABLES = {
-    "kernel_types": Table(kernel_types, TYPE_COLUMNS, MEANINGS),
-    "kernels": Table(kernel_breakdown, KERNEL_COLUMNS, MEANINGS),
-}
+TABLES = {"kernel_types": TYPES, "kernels": KERNELS}
 
 ANALYSIS = Analysis(
     name="kernel-breakdown",

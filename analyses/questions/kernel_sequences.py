@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
+from analyses.declare.columns import Table, integer, ns, text
 from analyses.declare.description import Flag
 from analyses.declare.scope import Scope
-from analyses.declare.tables import Table, event_names, scopes_in, table_of
+from analyses.declare.tables import event_names, scopes_in, table_of
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
 from analyses.display.headline import largest_item, sequence_headline
@@ -51,26 +51,28 @@ MIN_PATTERN_LEN = 3
 """Rows that launch less GPU work are left out."""
 ROOTS = (EventKind.CPU_OP, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
 TOP_K = 5
-COLUMNS = ("rank", "scope", "operator", "count", "kernels", "gpu_ns", "operator_ns", "kernel_sequence")
+SEQUENCES = Table(
+    *("rank", "scope", text("operator", "Full name of the operator.")),
+    integer("count", "Number of occurrences of the operator with this sequence."),
+    integer("kernels", "Number of GPU activities per occurrence."),
+    *("gpu_ns", ns("operator_ns", "Total CPU time of the operators"), "kernel_sequence"),
+)
 
 
+@SEQUENCES.returned
 def kernel_sequences(scopes: Sequence[Scope], operator: str, min_pattern_len: int = MIN_PATTERN_LEN) -> pd.DataFrame:
     """Find the sequences of kernels, copies and memsets launched under events whose names contain a text.
 
     Such an event is an operator, a CPU annotation or a Python frame that is nested in no other such event of its
     thread; it owns what is launched inside it on its thread. (HTA takes the events of the least depth in the whole
-    rank: one shallow occurrence hides all deeper ones.)
+    rank: one shallow occurrence hides all deeper ones.) The most frequent come first.
 
     Args:
         scopes: what to look at.
         operator: a part of the names.
         min_pattern_len: leave out shorter sequences.
-
-    Returns:
-        rank, scope, operator (the full name), count (events with this sequence), kernels (of one of them), gpu_ns and
-        operator_ns (summed over all), kernel_sequence (names by start, joined with arrows); most frequent first.
     """
-    return table_of(scopes, lambda scope: _described_patterns(scope, operator, min_pattern_len), COLUMNS)
+    return table_of(scopes, lambda scope: _described_patterns(scope, operator, min_pattern_len), SEQUENCES)
 
 
 def sequences_under(scope: Scope, operator: str, min_pattern_len: int) -> SequencePatterns:
@@ -234,13 +236,7 @@ def pattern_texts(graph: DependencyGraph, found: SequencePatterns) -> list[str]:
     return ["|".join([root, *names]) for root, names in zip(roots, groups, strict=True)]
 
 
-MEANINGS = {
-    "operator": column_types.text("Full name of the operator."),
-    "count": column_types.integer("Number of occurrences of the operator with this sequence."),
-    "kernels": column_types.integer("Number of GPU activities per occurrence."),
-    "operator_ns": column_types.ns("Total CPU time of the operators"),
-}
-TABLES = {"kernel_sequences": Table(kernel_sequences, COLUMNS, MEANINGS)}
+TABLES = {"kernel_sequences": SEQUENCES}
 
 ANALYSIS = Analysis(
     name="kernel-sequences",

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
+from analyses.declare.columns import GAP_CAUSES, Table, boolean, byte_count, integer, ns, number, rate, share, text
 from analyses.declare.description import Flag
 from analyses.declare.scope import LEAST_SAID, MOSTLY_IDLE, Scope, naming_window, several_gpus
-from analyses.declare.tables import Table, joined, labelled
+from analyses.declare.tables import joined, labelled
 from analyses.display.charts import SERIES, empty_figure, new_figure
 from analyses.display.headline import Outlier, largest_item, outlier, rows_at_outlier
 from analyses.display.labels import NOT_STARTED, SHORT
@@ -366,9 +366,9 @@ def _notes_on_rank(limits: ScopeLimits) -> list[str | Note]:
 def _without_model(limits: ScopeLimits) -> list[str]:
     """Return a note on the operators with the most time of unknown demand."""
     times: dict[str, int] = {}
-    for ns, group in zip(limits.gpu_ns.tolist(), limits.groups.groups, strict=True):
+    for gpu_ns, group in zip(limits.gpu_ns.tolist(), limits.groups.groups, strict=True):
         if group.is_unknown:
-            times[group.name] = times.get(group.name, 0) + ns
+            times[group.name] = times.get(group.name, 0) + gpu_ns
     whole = max(limits.all_gpu_ns, 1)
     if sum(times.values()) < LEAST_SHARE_NAMED * whole:
         return []
@@ -403,14 +403,14 @@ def roofs(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
 def _roofs_of_scope(limits: ScopeLimits, device: Device) -> Iterable[tuple[str, str, float, float]]:
     """Yield the corners over what one scope computes in."""
     times: dict[float, dict[str, int]] = {}
-    for ns, group in zip(limits.gpu_ns.tolist(), limits.groups.groups, strict=True):
+    for gpu_ns, group in zip(limits.gpu_ns.tolist(), limits.groups.groups, strict=True):
         if group.demand is None or group.call is None:
             continue
         peak = device.peak_flops(group.demand.unit, group.demand.dtype, group.call.kernel)
         if peak and group.demand.flops:
             named = times.setdefault(peak, {})
             roof = f"{group.demand.dtype}, {group.demand.unit.value} units"
-            named[roof] = named.get(roof, 0) + ns
+            named[roof] = named.get(roof, 0) + gpu_ns
     bandwidth = device.memory_bytes_per_s
     # Types with one peak have one roof, called after the one that takes most time.
     for peak in sorted(times, key=lambda one: -sum(times[one].values()))[:ROOFS]:
@@ -492,27 +492,53 @@ def _share_text(share: float, gpu_ns: int) -> str:
     return f"{reach}{gpu_ns / 1e6:,.3f} ms"
 
 
-ROOFLINE = ["rank", "scope", "operator", "calls", "gpu_ns", "gpu_share", "path_ns", "achieved_tflops", "achieved_gbps"]
-ROOFLINE += ["peak_share", "bound", "saves_ns", "unknown", "inputs"]
-LIMITS = ["rank", "scope", "device", "window_ns", "gpu_ns", "unknown_share", "matrix_flops", "mfu_share", "saves_ns"]
-LOSSES = ["rank", "scope", "part", "cause", "time_ns", "window_share"]
-KNOWN_TIME = ["rank", "scope", "known", "activities", "gpu_ns", "gpu_share"]
-DEMANDS = ["rank", "scope", "operator", "inputs", "dtype", "unit", "flops", "bytes", "intensity", "at_least", "kernel"]
+INPUTS = text(
+    "inputs", "Types and shapes of the inputs, or the operators that a kernel fuses; null if unknown.", null=True
+)
+GPU_SHARE = share("gpu_share", "gpu_ns as a share of the time of all activities", null=True)
+ROOFLINE = Table(
+    *("rank", "scope", text("operator", "Operator; the activity's own name if no operator launched it.")),
+    *("calls", "gpu_ns", GPU_SHARE, ns("path_ns", "Time on the critical path")),
+    number("achieved_tflops", "Achieved 10^12 FLOP per second; null if unknown.", null=True),
+    rate("achieved_gbps", "Least memory traffic divided by time; null if unknown", null=True),
+    share("peak_share", "Time at the device's limits as a share of gpu_ns; null if unknown", null=True),
+    text("bound", "Limit that takes longer; null if unknown.", null=True, values=["compute", "memory"]),
+    ns("saves_ns", "Saving predicted by replay at 80% of the limit; null if not replayed", null=True),
+    *(text("unknown", "Why the demand is unknown; null if it is known.", null=True), INPUTS),
+)
+LIMITS = Table(
+    *("rank", "scope", text("device", "Device whose limits apply; null if unknown.", null=True), "window_ns", "gpu_ns"),
+    share("unknown_share", "Computation with unknown demand as a share of gpu_ns"),
+    integer("matrix_flops", "FLOPs of matrix work in the window; null if unknown or implausible.", null=True),
+    share("mfu_share", "MFU: time of the matrix work at peak as a share of the window; null without peaks", null=True),
+    ns("saves_ns", "Saving predicted by replay if all work reached 80% of its limits; null without limits", null=True),
+)
+LOSSES = Table(
+    *("rank", "scope", text("part", "Part of the window.", values=list(PART_LABELS))),
+    text("cause", "Cause of idle time; null for other parts.", null=True, values=GAP_CAUSES),
+    *("time_ns", share("window_share", "Share of the window")),
+)
+KNOWN_TIME = Table(
+    *("rank", "scope", text("known", "yes, or why the demand is unknown."), "activities", "gpu_ns", GPU_SHARE),
+)
+DEMANDS = Table(
+    *("rank", "scope", text("operator", "Operator."), INPUTS, text("dtype", "Type of the computation.")),
+    text("unit", "GPU units that do the arithmetic.", values=[unit.value for unit in Unit]),
+    integer("flops", "FLOPs of one call."),
+    byte_count("bytes", "Least memory traffic of one call; null if unknown", null=True),
+    number("intensity", "FLOP per byte; null if the memory traffic is unknown.", null=True),
+    boolean("at_least", "Whether flops is a lower bound."),
+    text("kernel", "Kernel with the most time of a call."),
+)
 
 
+@ROOFLINE.returned
 def roofline(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
-    """List the throughput of each operator and shape, and its share of the device's limits.
+    """List the throughput of each operator and shape, and its share of the device's limits; most GPU time first.
 
     The time of an operator is that of the activities that it launched itself. Copies from and to the host, and kernels
-    without an operator, are listed under their own names; communication has a table of its own.
-
-    Returns:
-        rank, scope, operator, calls, gpu_ns (of its activities), gpu_share (of all activities' time, communication
-        included), path_ns (on the critical path), achieved_tflops (10^12 FLOP/s) and achieved_gbps (10^9 bytes/s of the
-        least traffic), peak_share (its least time at the limits of the device / gpu_ns), bound (``compute`` or
-        ``memory``: which limit takes longer), saves_ns (saving predicted by replay if the operator reached 80% of its
-        limit; missing where it was not replayed, 0 where it is not on the path), unknown (why its work is unknown;
-        missing where it is known), inputs (types and shapes); most GPU time first.
+    without an operator, are listed under their own names; communication has a table of its own. What is not on the path
+    saves nothing.
     """
     return joined([labelled(_operator_rows(limits), limits.scope) for limits in looked], ROOFLINE)
 
@@ -539,13 +565,11 @@ def _operator_rows(limits: ScopeLimits) -> pd.DataFrame:
     return frame.sort_values(["gpu_ns", "operator", "inputs"], ascending=[False, True, True])
 
 
+@DEMANDS.returned
 def operator_demands(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
-    """List the demand of one call of each operator and shape.
+    """List the demand of one call of each operator and shape, in the order of ``roofline``.
 
-    Returns:
-        rank, scope, operator, inputs, dtype (computed in), unit (``matrix`` or ``vector``), flops and bytes (of one
-        call, at least: each input read once, each output written once), intensity (flops / bytes), at_least (whether
-        flops is a lower bound), kernel (with the most time of a call); in the order of ``roofline``.
+    The least traffic reads each input once, and writes each output once.
     """
     frame = joined([labelled(_demand_rows(limits), limits.scope) for limits in looked], DEMANDS)
     return frame.astype({"flops": "Int64", "bytes": "Int64"})
@@ -572,15 +596,9 @@ def _demand_rows(limits: ScopeLimits) -> list[dict[str, Any]]:
     ]
 
 
+@LIMITS.returned
 def limits_of(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
-    """Return the share of the GPU's peak that the matrix work of each scope reaches.
-
-    Returns:
-        rank, scope, device (whose peaks count; missing if unknown), window_ns, gpu_ns (of all activities),
-        unknown_share (of gpu_ns: computation with unknown demand), matrix_flops (missing: implausibly large), mfu_share
-        (the time that these would take at the peaks of their types / window, over the GPUs that are used), saves_ns
-        (saving predicted by replay if all work reached 80% of its limits).
-    """
+    """Return the share of the GPU's peak that the matrix work of each scope reaches, over the GPUs that are used."""
     frame = joined([labelled([_limits_row(limits)], limits.scope) for limits in looked], LIMITS)
     return frame.astype({"matrix_flops": "Int64", "saves_ns": "Int64"})
 
@@ -600,15 +618,12 @@ def _limits_row(limits: ScopeLimits) -> dict[str, Any]:
     }
 
 
+@LOSSES.returned
 def losses(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
     """Divide each window into matrix work at peak and its losses; the rows of a scope add up to the window.
 
     While several activities run, the time belongs to matrix work before other work, to work of known demand before
     other computation, then to communication, then to copies from and to the host.
-
-    Returns:
-        rank, scope, part (of ``PART_LABELS``), cause (of idle time, as ``idle-time`` names it),
-        time_ns, window_share.
     """
     return joined([labelled(_loss_rows(limits), limits.scope) for limits in looked], LOSSES)
 
@@ -618,13 +633,12 @@ def _loss_rows(limits: ScopeLimits) -> list[dict[str, Any]]:
     return [row | {"window_share": row["time_ns"] / window} for row in loss_rows(limits)]
 
 
+@KNOWN_TIME.returned
 def known_time(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
     """Divide the time of all activities by whether their demand is known; the rows of a scope add up to this time.
 
-    Returns:
-        rank, scope, known (``yes``, or why not: ``no model`` for the operator, ``not recorded``: shapes or values that
-        its model needs, ``no operator`` launched it, ``a copy from or to outside``, ``communication``), activities,
-        gpu_ns, gpu_share; most time first.
+    It is unknown where the operator has ``no model``, where the shapes or values that its model needs are ``not
+    recorded``, where ``no operator`` launched it, of ``a copy from or to outside`` and of ``communication``.
     """
     return joined([labelled(_known_time_rows(limits), limits.scope) for limits in looked], KNOWN_TIME)
 
@@ -700,75 +714,13 @@ def _part(name: str, cause: str | None) -> str:
     return f"{PART_LABELS[name]} ({SHORT.get(cause, cause)})" if cause else PART_LABELS[name]
 
 
-MEANINGS = {
-    "operator": column_types.text("Operator; the activity's own name if no operator launched it."),
-    "gpu_share": column_types.share("gpu_ns as a share of the time of all activities", null=True),
-    "path_ns": column_types.ns("Time on the critical path"),
-    "achieved_tflops": column_types.number("Achieved 10^12 FLOP per second; null if unknown.", null=True),
-    "achieved_gbps": column_types.rate("Least memory traffic divided by time; null if unknown", null=True),
-    "peak_share": column_types.share("Time at the device's limits as a share of gpu_ns; null if unknown", null=True),
-    "bound": column_types.one_of(["compute", "memory"], "Limit that takes longer; null if unknown.", null=True),
-    "saves_ns": column_types.ns("Saving predicted by replay at 80% of the limit; null if not replayed", null=True),
-    "unknown": column_types.text("Why the demand is unknown; null if it is known.", null=True),
-    "inputs": column_types.text(
-        "Types and shapes of the inputs, or the operators that a kernel fuses; null if unknown.", null=True
-    ),
-    "device": column_types.text("Device whose limits apply; null if unknown.", null=True),
-    "unknown_share": column_types.share("Computation with unknown demand as a share of gpu_ns"),
-    "matrix_flops": column_types.integer(
-        "FLOPs of matrix work in the window; null if unknown or implausible.", null=True
-    ),
-    "mfu_share": column_types.share(
-        "MFU: time of the matrix work at peak as a share of the window; null without peaks", null=True
-    ),
-    "part": column_types.one_of(list(PART_LABELS), "Part of the window."),
-    "cause": column_types.one_of(column_types.GAP_CAUSES, "Cause of idle time; null for other parts.", null=True),
-    "window_share": column_types.share("Share of the window"),
-    "known": column_types.text("yes, or why the demand is unknown."),
-    "ranks": column_types.integer("Number of ranks in the group; null if not recorded.", null=True),
-    "bytes": column_types.byte_count("Bytes of one call, as nccl-tests define them; null if not recorded", null=True),
-    "count": column_types.integer("Number of calls."),
-    "algorithm_gbps": column_types.rate(
-        "Algorithm bandwidth: bytes divided by time over all calls; null if not recorded", null=True
-    ),
-    "best_bus_gbps": column_types.rate("Bus bandwidth of the fastest call; null if unknown", null=True),
-    "link_gbps": column_types.rate("Bandwidth of all links of the GPU in one direction; null if unknown", null=True),
-    "link_share": column_types.share("best_bus_gbps as a share of link_gbps; null if unknown", null=True),
-    "unit": column_types.one_of([unit.value for unit in Unit], "GPU units that do the arithmetic."),
-    "flops": column_types.integer("FLOPs of one call."),
-    "intensity": column_types.number("FLOP per byte; null if the memory traffic is unknown.", null=True),
-    "at_least": column_types.boolean("Whether flops is a lower bound."),
-    "kernel": column_types.text("Kernel with the most time of a call."),
-}
 TABLES = {
-    "roofline": Table(roofline, ROOFLINE, MEANINGS),
-    "limits": Table(
-        limits_of,
-        LIMITS,
-        {
-            **MEANINGS,
-            "saves_ns": column_types.ns(
-                "Saving predicted by replay if all work reached 80% of its limits; null without limits", null=True
-            ),
-        },
-    ),
-    "losses": Table(losses, LOSSES, MEANINGS),
-    "known_time": Table(known_time, KNOWN_TIME, MEANINGS),
-    "collective_rates": Table(
-        collective_rates,
-        COLLECTIVE_RATES,
-        {**MEANINGS, "gpu_ns": column_types.ns("Total time of the kernels")},
-    ),
-    "demands": Table(
-        operator_demands,
-        DEMANDS,
-        {
-            **MEANINGS,
-            "dtype": column_types.text("Type of the computation."),
-            "operator": column_types.text("Operator."),
-            "bytes": column_types.byte_count("Least memory traffic of one call; null if unknown", null=True),
-        },
-    ),
+    "roofline": ROOFLINE,
+    "limits": LIMITS,
+    "losses": LOSSES,
+    "known_time": KNOWN_TIME,
+    "collective_rates": COLLECTIVE_RATES,
+    "demands": DEMANDS,
 }
 
 ANALYSIS = Analysis(

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
+from analyses.declare.columns import Table, integer, ns, share, text
 from analyses.declare.scope import Scope
-from analyses.declare.tables import Table, table_of
+from analyses.declare.tables import table_of
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.phrases import batch_sizes, counted_steps, engine_idle, median_length, other_phase
 from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
@@ -79,35 +79,67 @@ NAME_STEPS = Remedy(
 )
 """How to name some."""
 
-STEPS = [
-    *("rank", "scope", "step", "phase", "requests", "tokens", "runs_as", "latency_ns", "waits_ns", "iteration_ns"),
-    *("busy_ns", "exposed_communication_ns", "idle_before_ns", "idle_inside_ns", "graph_launches", "activities"),
-    *("padded_requests", "tokens_per_s"),
-]
-PHASE_COLUMNS = [
-    *("rank", "scope", "phase", "steps", "time_ns", "time_share", "median_ns", "bound_by", "gpu_work_share"),
-    *("exposed_communication_share", "idle_before_share", "idle_inside_share", "tokens", "tokens_per_s"),
-]
-GAPS = ["rank", "scope", "phase", "place", "cause", "idle_ns", "idle_share", "per_step_ns", "name"]
-SIZES = ["rank", "scope", "phase", "padded_requests", "steps", "requests", "padding_share", "time_ns"]
-BOUNDS = tuple(BOUND_LABELS)
-UNKNOWN_NUMBERS = ("requests", "tokens", "padded_requests", "tokens_per_s")
 RUNS_AS = ("graph", "partly graph", "eager", "no GPU work")
+BOUNDS = tuple(BOUND_LABELS)
+PHASE = Table(
+    *("rank", "scope"),
+    text("phase", "What the engine does in it: prefill, decode, mixed, verify, draft, image, idle, or how it runs."),
+)
+TOKENS = integer("tokens", "Tokens that are computed; null if no name contains it.", null=True)
+TOKENS_PER_S = integer("tokens_per_s", "Tokens per second of iterations; null if tokens are not known.", null=True)
+NUMBER_OF_STEPS = integer("steps", "Number of steps.")
+TIME = ns("time_ns", "Total iteration time of its steps")
+STEPS = Table(
+    *("rank", "scope", integer("step", "Number of the step."), PHASE.columns[-1]),
+    integer("requests", "Requests in the batch; null if no name contains it.", null=True),
+    *(TOKENS, text("runs_as", "Whether graphs launch most of its GPU activities.", values=RUNS_AS)),
+    ns("latency_ns", "From the start of its call to the end of its GPU work"),
+    ns("waits_ns", "The part of the latency until earlier GPU work has ended"),
+    ns("iteration_ns", "From the end of the GPU work before it to the end of its own"),
+    ns("busy_ns", "Time with at least one of its GPU activities running"),
+    ns("exposed_communication_ns", "Time with only communication of its GPU work running"),
+    ns("idle_before_ns", "GPU idle before its first GPU work: the host between steps"),
+    ns("idle_inside_ns", "GPU idle after its first GPU work"),
+    *(integer("graph_launches", "Graphs that it launches."), "activities"),
+    integer("padded_requests", "Batch size of the graph; null if no name contains it.", null=True),
+    TOKENS_PER_S,
+)
+SHARES = Table(
+    share("gpu_work_share", "Time with GPU compute or copies, of the phase's time", null=True),
+    share("exposed_communication_share", "Exposed communication, of the phase's time", null=True),
+    share("idle_before_share", "GPU idle before the steps' work, of the phase's time", null=True),
+    share("idle_inside_share", "GPU idle in the steps' work, of the phase's time", null=True),
+)
+PHASES = Table(
+    *(PHASE, NUMBER_OF_STEPS, TIME),
+    share("time_share", "The same, of all steps of the window", null=True),
+    ns("median_ns", "Median iteration"),
+    text("bound_by", "Largest part of its time.", values=BOUNDS),
+    *(SHARES, TOKENS, TOKENS_PER_S),
+)
+GAPS = Table(
+    PHASE,
+    text("place", "Before the step's first GPU work, or after that.", values=["before", "inside"]),
+    text("cause", "Part of the engine that works meanwhile.", values=[cause.label for cause in StepGapCause]),
+    *("idle_ns", share("idle_share", "The same, of the idle time of all steps", null=True)),
+    ns("per_step_ns", "The same, by step of the phase (before: without the first of the recording)"),
+    "name",
+)
+SIZES = Table(
+    *(PHASE, integer("padded_requests", "Batch size of the graph."), NUMBER_OF_STEPS),
+    integer("requests", "Requests of all these steps."),
+    *(share("padding_share", "Padding: requests that the graphs compute without need"), TIME),
+)
+UNKNOWN_NUMBERS = ("requests", "tokens", "padded_requests", "tokens_per_s")
 MOSTLY = 0.5
 
 
+@STEPS.returned
 def engine_steps(scopes: Sequence[Scope]) -> pd.DataFrame:
     """List the steps of an inference engine.
 
     A step's GPU work is what is launched from its start to that of the next step. Its iteration reaches from the end of
     the GPU work before it to the end of its own.
-
-    Returns:
-        rank, scope, step, phase, requests, tokens, runs_as (graph, partly graph, eager), latency_ns (from the start of
-        its call to the end of its work), waits_ns (the part of that until earlier steps' GPU work has ended),
-        iteration_ns, busy_ns, exposed_communication_ns, idle_before_ns (the GPU idle before the step's first work),
-        idle_inside_ns (after that), graph_launches, activities, padded_requests (the batch size of the graph),
-        tokens_per_s.
     """
     found = table_of(scopes, lambda scope: [_step_record(row) for row in _steps_of(scope)], STEPS)
     return found.astype(dict.fromkeys(UNKNOWN_NUMBERS, "Int64"))
@@ -159,18 +191,10 @@ def _runs_as(row: EngineStepRow) -> str:
     return "graph" if row.activities_in_graphs > MOSTLY * row.activities else "partly graph"
 
 
+@PHASES.returned
 def engine_phases(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Sum up the steps of each phase, most time first.
-
-    Returns:
-        rank, scope, phase, steps, time_ns (of their iterations), time_share (of all steps), median_ns (iteration; the
-        recording's first counts only if it is alone), bound_by (the largest of the four parts that follow),
-        gpu_work_share, exposed_communication_share, idle_before_share, idle_inside_share (of the phase's time), tokens,
-        tokens_per_s.
-    """
-    found = table_of(
-        scopes, lambda scope: _phase_records(_steps_of(scope), _times_without_requests(scope)), PHASE_COLUMNS
-    )
+    """Sum up the steps of each phase, most time first; the recording's first is in the median only if it is alone."""
+    found = table_of(scopes, lambda scope: _phase_records(_steps_of(scope), _times_without_requests(scope)), PHASES)
     return found.astype(dict.fromkeys(("tokens", "tokens_per_s"), "Int64"))
 
 
@@ -204,7 +228,6 @@ def _phase_record(
     shares = dict(zip(("cpu_compute" if rows[0].is_on_cpu else "gpu_compute", *BOUNDS[1:4]), parts, strict=True))
     shares["too_few_requests"] = sum(unused.get(row.number, 0) for row in rows)
     shares["host_between_steps"] -= shares["too_few_requests"]
-    columns = ("gpu_work_share", "exposed_communication_share", "idle_before_share", "idle_inside_share")
     return {
         "phase": phase,
         "steps": len(rows),
@@ -212,7 +235,7 @@ def _phase_record(
         "time_share": time_ns / every_ns if every_ns else None,
         "median_ns": _median_step(rows).own_ns,
         "bound_by": max(shares, key=lambda bound: shares[bound]),
-        **{column: part / time_ns if time_ns else None for column, part in zip(columns, parts, strict=True)},
+        **{column: part / time_ns if time_ns else None for column, part in zip(SHARES, parts, strict=True)},
         "tokens": sum(tokens) if known else pd.NA,
         "tokens_per_s": round(sum(tokens) / time_ns * 1e9) if known and time_ns else pd.NA,
     }
@@ -236,13 +259,11 @@ def _parts_of_time(rows: Sequence[EngineStepRow]) -> tuple[int, int, int, int]:
     return sum(row.own_ns for row in rows) - exposed - before - inside, exposed, before, inside
 
 
+@GAPS.returned
 def step_gaps(scopes: Sequence[Scope]) -> pd.DataFrame:
     """Divide the GPU's idle time in steps and between them by the part of the engine that works meanwhile.
 
-    Returns:
-        rank, scope, phase, place (before the step's first GPU work, or inside), cause, idle_ns, idle_share (of the idle
-        time of all steps), per_step_ns (by step of the phase; before the first step of the recording none is known),
-        name (the annotation, frame, operator or call with most of it); most idle time first.
+    The name is that of the annotation, frame, operator or call with most of it. Most idle time comes first.
     """
     return table_of(scopes, _gap_records, GAPS)
 
@@ -285,13 +306,9 @@ def _most_idle_name(scope: Scope, gaps: StepGaps) -> str | None:
     return max(sums, key=lambda name: sums[name])
 
 
+@SIZES.returned
 def graph_sizes(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """List the batch sizes of the graphs that steps replay, where names of steps contain them.
-
-    Returns:
-        rank, scope, phase, padded_requests (the graph's batch size), steps, requests (of all these steps),
-        padding_share (of what the graphs compute), time_ns.
-    """
+    """List the batch sizes of the graphs that steps replay, where names of steps contain them."""
     return table_of(scopes, lambda scope: _size_records(_steps_of(scope)), SIZES)
 
 
@@ -627,56 +644,11 @@ def time_parts(frame: pd.DataFrame) -> dict[str, Ints]:
     return {column: (work if column == "gpu_work_ns" else frame[column]).to_numpy(np.int64) for column in PARTS}
 
 
-PHASE = column_types.text(
-    "What the engine does in it: prefill, decode, mixed, verify, draft, image, idle, or how it runs."
-)
-MEANINGS = {
-    "phase": PHASE,
-    "step": column_types.integer("Number of the step."),
-    "requests": column_types.integer("Requests in the batch; null if no name contains it.", null=True),
-    "tokens": column_types.integer("Tokens that are computed; null if no name contains it.", null=True),
-    "runs_as": column_types.one_of(RUNS_AS, "Whether graphs launch most of its GPU activities."),
-    "latency_ns": column_types.ns("From the start of its call to the end of its GPU work"),
-    "waits_ns": column_types.ns("The part of the latency until earlier GPU work has ended"),
-    "iteration_ns": column_types.ns("From the end of the GPU work before it to the end of its own"),
-    "busy_ns": column_types.ns("Time with at least one of its GPU activities running"),
-    "exposed_communication_ns": column_types.ns("Time with only communication of its GPU work running"),
-    "idle_before_ns": column_types.ns("GPU idle before its first GPU work: the host between steps"),
-    "idle_inside_ns": column_types.ns("GPU idle after its first GPU work"),
-    "graph_launches": column_types.integer("Graphs that it launches."),
-    "padded_requests": column_types.integer("Batch size of the graph; null if no name contains it.", null=True),
-    "tokens_per_s": column_types.integer("Tokens per second of iterations; null if tokens are not known.", null=True),
-}
-PHASE_MEANINGS = {
-    **MEANINGS,
-    "steps": column_types.integer("Number of steps."),
-    "time_ns": column_types.ns("Total iteration time of its steps"),
-    "time_share": column_types.share("The same, of all steps of the window", null=True),
-    "median_ns": column_types.ns("Median iteration"),
-    "bound_by": column_types.one_of(BOUNDS, "Largest part of its time."),
-    "gpu_work_share": column_types.share("Time with GPU compute or copies, of the phase's time", null=True),
-    "exposed_communication_share": column_types.share("Exposed communication, of the phase's time", null=True),
-    "idle_before_share": column_types.share("GPU idle before the steps' work, of the phase's time", null=True),
-    "idle_inside_share": column_types.share("GPU idle in the steps' work, of the phase's time", null=True),
-}
-GAP_MEANINGS = {
-    "phase": PHASE,
-    "place": column_types.one_of(["before", "inside"], "Before the step's first GPU work, or after that."),
-    "cause": column_types.one_of([cause.label for cause in StepGapCause], "Part of the engine that works meanwhile."),
-    "idle_share": column_types.share("The same, of the idle time of all steps", null=True),
-    "per_step_ns": column_types.ns("The same, by step of the phase (before: without the first of the recording)"),
-}
-SIZE_MEANINGS = {
-    **PHASE_MEANINGS,
-    "padded_requests": column_types.integer("Batch size of the graph."),
-    "requests": column_types.integer("Requests of all these steps."),
-    "padding_share": column_types.share("Padding: requests that the graphs compute without need"),
-}
 TABLES = {
-    "engine_phases": Table(engine_phases, PHASE_COLUMNS, PHASE_MEANINGS),
-    "step_gaps": Table(step_gaps, GAPS, GAP_MEANINGS),
-    "engine_steps": Table(engine_steps, STEPS, MEANINGS),
-    "graph_sizes": Table(graph_sizes, SIZES, SIZE_MEANINGS),
+    "engine_phases": PHASES,
+    "step_gaps": GAPS,
+    "engine_steps": STEPS,
+    "graph_sizes": SIZES,
 }
 
 ANALYSIS = Analysis(

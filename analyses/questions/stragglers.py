@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from analyses.advice import job_verdict
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
+from analyses.declare.columns import Table, integer, ns, share, text
 from analyses.declare.scope import Scope
-from analyses.declare.tables import Table, joined
+from analyses.declare.tables import joined
 from analyses.display.charts import GRID, empty_figure, new_figure
 from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
 from analyses.display.labels import SHORT, SHORT_IN_JOBS
@@ -52,24 +52,23 @@ CAUSE_COLUMNS = ("call_path", "name", "bound_by")
 BETWEEN = " / "
 """The separator of the names of a call path."""
 
-CAUSES = [
-    *("rank", "scope", "name", "call_path", "bound_by"),
-    *("caused_ns", "direct_ns", "propagated_ns", "collectives"),
-]
+CAUSED = ns("caused_ns", "Waiting of others that it causes")
+PROPAGATED = ns("propagated_ns", "Waiting for ranks that had waited for it")
+CAUSES = Table(
+    *("rank", "scope", text("name", "What it did more of; null without a recorded cause.", null=True)),
+    *("call_path", "bound_by", CAUSED, ns("direct_ns", "Waiting for this rank itself"), PROPAGATED),
+    integer("collectives", "Collectives in which they waited."),
+)
 
 
+@CAUSES.returned
 def causes(matched: Sequence[MatchedWindow], job: DependencyGraph | None = None) -> pd.DataFrame:
     """Attribute waiting to what the late ranks did more of than those that waited, since their last collective.
 
     A wait is divided in proportion to what the late rank did more of, by call path, name and class, and to its own
-    waits in that time, which are attributed to their causes in turn. All waiting is attributed, to the nanosecond.
-
-    Returns:
-        rank, scope, name (what it did; an operator, kernel, frame or annotation), call_path (around that, outermost
-        first), bound_by, caused_ns (waiting of others), direct_ns (of those that waited for this rank), propagated_ns
-        (passed on to others by ranks that had waited for it), collectives (where they waited); largest first. A row of
-        a rank without a name, last, is what has no recorded cause: the ranks had no earlier collective in the
-        trace, nothing shows what the rank did more of, or the wait is below the error of clocks.
+    waits in that time, which are attributed to their causes in turn. All waiting is attributed, to the nanosecond; the
+    largest causes come first. A row of a rank without a name, last, is what has no recorded cause: the ranks had no
+    earlier collective in the trace, nothing shows what the rank did more of, or the wait is below the error of clocks.
     """
     job = _joined_job(matched) if job is None else job
     if job is None or not any(len(item.found) for item in matched):
@@ -222,10 +221,11 @@ def _cause_text(what: Sequence[str]) -> str:
     return f"{quoted(short_name(name))}{f' in {quoted(around)}' if around else ''} ({SHORT_IN_JOBS[bound]})"
 
 
-HOSTS = [
-    *("host", "scope", "ranks", "worst_rank", "times_last"),
-    *("wait_caused_ns", "wait_caused_share", "caused_ns", "wait_ns"),
-]
+CAUSED_SHARE = share("wait_caused_share", "wait_caused_ns as a share of the waiting of all ranks", null=True)
+HOSTS = Table(
+    *("host", "scope", integer("ranks", "Number of ranks."), "worst_rank", "times_last"),
+    *("wait_caused_ns", CAUSED_SHARE, CAUSED, ns("wait_ns", "Waiting of its own ranks")),
+)
 BY_HOST = ["scope", "host"]
 
 
@@ -235,14 +235,12 @@ def host_names(matched: Sequence[MatchedWindow]) -> dict[int, str]:
     return distinct_hosts({rank: own.recording.host for rank, own in ranks.items()})
 
 
+@HOSTS.returned
 def hosts(caused: pd.DataFrame, attributed: pd.DataFrame, matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """Add up :func:`stragglers` and :func:`causes` by host, where every rank's trace names its host and these differ.
 
-    Returns:
-        host, scope, ranks (how many), worst_rank (of them, by the waiting that it causes), times_last, wait_caused_ns
-        and wait_caused_share (the waiting in collectives to which ranks of the host come last; share of all ranks'),
-        caused_ns (the waiting that is attributed to what ranks of the host did), wait_ns (its own ranks' waiting); the
-        worst first.
+    ``wait_caused_ns`` is waiting in collectives to which ranks of the host come last, ``caused_ns`` what is attributed
+    to what they did. The worst host comes first.
     """
     names = host_names(matched)
     if not names:
@@ -383,25 +381,23 @@ def add_class_bars(made: Figure, attributed: pd.DataFrame, **place: Any) -> None
             )
 
 
-COLUMNS = [
-    *("rank", "scope", "collectives", "times_last", "last_share", "wait_caused_ns", "wait_caused_share"),
-    *("caused_ns", "propagated_ns"),
-]
+STRAGGLERS = Table(
+    *("rank", "scope", integer("collectives", "Collectives that it took part in."), "times_last"),
+    share("last_share", "times_last as a share of all matched collectives in the window", null=True),
+    *("wait_caused_ns", CAUSED_SHARE, CAUSED, PROPAGATED),
+)
 
 
+@STRAGGLERS.returned
 def stragglers(matched: Sequence[MatchedWindow], attributed: pd.DataFrame | None = None) -> pd.DataFrame:
     """Sort ranks by the waiting that they cause, also where it reaches others through ranks that wait themselves.
 
     HTA compares the starts of one kernel by its name and stream number; here every collective counts, by how long the
-    others waited in it. ``attributed`` are the causes, if they are known.
-
-    Returns:
-        rank, scope, collectives (that it took part in), times_last, last_share, wait_caused_ns, wait_caused_share (of
-        all ranks' waiting in the window: in the collectives where it arrives last), caused_ns (the waiting that is
-        attributed to what it did, passed on or not), propagated_ns (the part that was passed on); the worst first.
+    others waited in it. ``attributed`` are the causes, if they are known. ``wait_caused_ns`` is waiting in collectives
+    where the rank arrives last, ``caused_ns`` what is attributed to what it did, passed on or not.
     """
     attributed = causes(matched) if attributed is None else attributed
-    return joined([_waiting_caused(item, attributed) for item in matched if len(item.found)], COLUMNS)
+    return joined([_waiting_caused(item, attributed) for item in matched if len(item.found)], STRAGGLERS)
 
 
 def _waiting_caused(item: MatchedWindow, attributed: pd.DataFrame) -> pd.DataFrame:
@@ -486,24 +482,7 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-MEANINGS = {
-    "collectives": column_types.integer("Collectives that it took part in."),
-    "last_share": column_types.share("times_last as a share of all matched collectives in the window", null=True),
-    "wait_caused_share": column_types.share("wait_caused_ns as a share of the waiting of all ranks", null=True),
-    "ranks": column_types.integer("Number of ranks."),
-    "caused_ns": column_types.ns("Waiting of others that it causes"),
-    "wait_ns": column_types.ns("Waiting of its own ranks"),
-    "name": column_types.text("What it did more of; null without a recorded cause.", null=True),
-    "direct_ns": column_types.ns("Waiting for this rank itself"),
-    "propagated_ns": column_types.ns("Waiting for ranks that had waited for it"),
-}
-TABLES = {
-    "stragglers": Table(stragglers, COLUMNS, MEANINGS),
-    "hosts": Table(hosts, HOSTS, MEANINGS),
-    "causes": Table(
-        causes, CAUSES, {**MEANINGS, "collectives": column_types.integer("Collectives in which they waited.")}
-    ),
-}
+TABLES = {"stragglers": STRAGGLERS, "hosts": HOSTS, "causes": CAUSES}
 
 ANALYSIS = Analysis(
     name="stragglers",

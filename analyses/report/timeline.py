@@ -234,7 +234,7 @@ class EmbeddedStep:
 
 
 @dataclass(frozen=True)
-class LegendEntry:
+class ColourMeaning:
     """A colour and what it means."""
 
     colour: str
@@ -338,19 +338,19 @@ class TimelinePage:
         return notes
 
     @property
-    def class_legend(self) -> list[LegendEntry]:
+    def class_legend(self) -> list[ColourMeaning]:
         """The classes that occur on the paths."""
         found = {bound: sum(path.by_bound_ns[bound] for path in self._paths) for bound in MEANING}
         labels, meanings = page_labels(self._path.graph), page_labels(self._path.graph, meanings=True)
-        return [LegendEntry(BOUND_COLOUR[b], labels[b], meanings[b]) for b, ns in found.items() if ns]
+        return [ColourMeaning(BOUND_COLOUR[b], labels[b], meanings[b]) for b, ns in found.items() if ns]
 
     @property
-    def event_legend(self) -> list[LegendEntry]:
+    def event_legend(self) -> list[ColourMeaning]:
         """The kinds of events that occur."""
         used = set(distinct(self.scene.bars.group).tolist())
         kinds = [name for number, name in enumerate(BAR_GROUPS) if number in used and name in EVENT_COLOUR]
-        entries = [LegendEntry(EVENT_COLOUR[name], EVENT_LABELS.get(name, name)) for name in kinds]
-        return [*entries, LegendEntry(PATH_COLOUR, "critical path")]
+        entries = [ColourMeaning(EVENT_COLOUR[name], EVENT_LABELS.get(name, name)) for name in kinds]
+        return [*entries, ColourMeaning(PATH_COLOUR, "critical path")]
 
     @property
     def _title(self) -> str:

@@ -79,10 +79,10 @@ MOSTLY_LAST = 0.5
 TURNS = 3
 """At least this many different ranks take turns."""
 
-Scope = Literal["all_steps", "step", "window"]
+VerdictScope = Literal["all_steps", "step", "window"]
 Firmness = Literal["firm", "hedged", "none"]
 Pattern = Literal["every_step", "since", "once", "rotating"]
-Reason = Literal[
+VerdictReason = Literal[
     "no_waiting", "no_cause_known", "no_causes_in_summary", "mostly_unmatched", "several_ranks", "little", "by_chance"
 ]
 
@@ -111,7 +111,7 @@ class JobVerdict:
     the steps that are compared, where it does other things in others.
     """
 
-    scope: Scope
+    scope: VerdictScope
     rank: int | None = None
     ranks: tuple[int, ...] = ()
     firmness: Firmness = "none"
@@ -123,7 +123,7 @@ class JobVerdict:
     pattern: Pattern | None = None
     since_step: int | None = None
     steps: tuple[int, ...] = ()
-    reason: Reason | None = None
+    reason: VerdictReason | None = None
     waiting_ns: int = 0
     compared: int = 0
     is_one_cause: bool = True
@@ -263,7 +263,7 @@ class _Case(NamedTuple):
     share: float
     work: _Work
     firmness: Firmness
-    reason: Reason | None
+    reason: VerdictReason | None
 
 
 @memoized
@@ -303,7 +303,7 @@ def _cannot_tell(job: DependencyGraph) -> JobVerdict | None:
     return None
 
 
-def _without_facts(reason: Reason, scope: Scope = "all_steps") -> JobVerdict:
+def _without_facts(reason: VerdictReason, scope: VerdictScope = "all_steps") -> JobVerdict:
     return JobVerdict(scope=scope, reason=reason)
 
 
@@ -365,7 +365,7 @@ def _takes_longest(steps: StepDelays, rows: Ints, column: int, work: _Work) -> b
 
 def _firmness(
     steps: StepDelays, delay_ns: int, share: float, work: _Work, *, is_most: bool, by_chance: bool
-) -> tuple[Firmness, Reason | None]:
+) -> tuple[Firmness, VerdictReason | None]:
     """Rate a case, and say what keeps it from being firm."""
     if not work.is_known:
         return "none", "no_cause_known"
@@ -501,7 +501,7 @@ def _pattern(steps: StepDelays, rows: Ints, delayed: Ints) -> tuple[Pattern | No
 
 def _of_window(job: DependencyGraph, window: Window) -> JobVerdict:
     """Return the verdict of a window that was asked for."""
-    scope: Scope = "window" if window.step is None else "step"
+    scope: VerdictScope = "window" if window.step is None else "step"
     if (cannot := _cannot_tell(job)) is not None:
         return _without_facts(cannot.reason or "no_waiting", scope)
     steps = delays_by_step(job)
@@ -510,7 +510,7 @@ def _of_window(job: DependencyGraph, window: Window) -> JobVerdict:
     return _of_single(_delays_in(job, window.start_ns, window.end_ns), scope)
 
 
-def _of_single(steps: StepDelays, scope: Scope, row: int = 0) -> JobVerdict:
+def _of_single(steps: StepDelays, scope: VerdictScope, row: int = 0) -> JobVerdict:
     """Return the verdict where there is nothing to compare a step or window with."""
     case = _case_in_single(steps, row)
     if case is None or case.firmness == "none":
@@ -519,7 +519,7 @@ def _of_single(steps: StepDelays, scope: Scope, row: int = 0) -> JobVerdict:
 
 
 def _verdict(
-    steps: StepDelays, scope: Scope, case: _Case, pattern: Pattern | None, since_step: int | None
+    steps: StepDelays, scope: VerdictScope, case: _Case, pattern: Pattern | None, since_step: int | None
 ) -> JobVerdict:
     rank = steps.rank(case.column)
     caused, waiting = _caused_by(steps, (rank,), None if scope == "all_steps" else case.rows)
@@ -559,7 +559,7 @@ def _ranks_in_reach(job: DependencyGraph, rank: int) -> tuple[int, ...]:
     return () if reached.all() else tuple(of for of in job.rank_numbers[reached].tolist() if of != rank)
 
 
-def _no_rank(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None) -> JobVerdict:
+def _no_rank(steps: StepDelays, scope: VerdictScope, rows: Ints, reason: VerdictReason | None) -> JobVerdict:
     """Return the verdict that no rank alone delays the job, with the one that causes most."""
     found = _known(steps, None if scope == "all_steps" else rows)
     ranks, sums = _by_rank(found)
@@ -578,7 +578,7 @@ def _no_rank(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None)
     )  # fmt: skip
 
 
-def _of_last_arrivals(steps: StepDelays, scope: Scope, rows: Ints | None) -> JobVerdict:
+def _of_last_arrivals(steps: StepDelays, scope: VerdictScope, rows: Ints | None) -> JobVerdict:
     """Return the verdict where most waiting has no known cause: no rank is to blame, but one may mostly come last."""
     job, waits = steps.job, wait_causes(steps.job).waits
     inside = np.ones(len(waits), np.bool_) if rows is None else np.isin(steps.found.row, rows)

@@ -97,10 +97,10 @@ def _run_gate(options: argparse.Namespace) -> None:
         raise UsageError("--with-hosts needs --update FILE")
     if not options.new:
         raise UsageError("expected BASELINE and NEW; --update FILE RUN writes a baseline")
-    from analyses.compare.gate.answer_of_gate import Inputs, document_of_refusal, refusal_of
+    from analyses.compare.gate.answer_of_gate import GivenFiles, document_of_refusal, refusal_of
     from analyses.compare.gate.text_of_gate import verdict_line
 
-    given = Inputs((str(options.baseline),), tuple(map(str, options.new)))
+    given = GivenFiles((str(options.baseline),), tuple(map(str, options.new)))
     try:
         found = _compared(options, given)
     except UsageError:

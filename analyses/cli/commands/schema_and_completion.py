@@ -10,13 +10,13 @@ from analyses.cli.options import add_text_output
 from analyses.cli.outputs import print_lines
 from analyses.cli.path_args import (
     AnswerFile,
-    CacheFolder,
     InputFile,
     InputFolder,
     InputTraces,
     OutputFile,
     OutputFileOrFolder,
     OutputFolder,
+    ReusedFolder,
 )
 from hta_graph.base.errors import MissingExtraError
 
@@ -69,7 +69,7 @@ def _run_completion(options: argparse.Namespace) -> None:
 
 _FILES = (InputTraces, InputFile, OutputFile, AnswerFile, OutputFileOrFolder)
 """Inputs are files or folders; completion of files includes folders."""
-_FOLDERS = (InputFolder, OutputFolder, CacheFolder)
+_FOLDERS = (InputFolder, OutputFolder, ReusedFolder)
 
 
 def _mark_paths(parser: argparse.ArgumentParser, completed: dict[Any, Any]) -> None:

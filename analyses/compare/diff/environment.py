@@ -17,6 +17,7 @@ import pandas as pd
 
 from analyses.compare.diff.length_comparison import outermost_operators
 from analyses.compare.diff.sides import OTHER_RANK
+from analyses.declare.columns import Table, text
 from analyses.declare.scope import Scope
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
 from hta_graph.attribution.graph_kernels import operator_of_activities, rows_by_graph
@@ -182,15 +183,19 @@ OPTIONS = ("with_stack", "record_shapes", "profile_memory", "with_flops", "with_
 """Options that the profiler records when they are on; most of them slow the recorded program down."""
 
 
-def environment(control: Scope, test: Scope) -> pd.DataFrame:
-    """List the differences in the environment of two runs, those that affect speed most first.
+ENVIRONMENT = Table(
+    text("what", "What is compared."),
+    text("control", "Value in the control; null if not recorded.", null=True),
+    text("test", "Value in the test; null if not recorded.", null=True),
+)
 
-    Returns:
-        what, control, test (as recorded in the traces).
-    """
+
+@ENVIRONMENT.returned
+def environment(control: Scope, test: Scope) -> pd.DataFrame:
+    """List the differences in the environment of two runs, those that affect speed most first."""
     sides = (facts_of_run(control.graph), facts_of_run(test.graph))
     listed = facts_that_differ(*sides, inputs_that_differ(control, test))
-    return pd.DataFrame(listed, columns=["what", "control", "test"], dtype=object)
+    return pd.DataFrame(listed, columns=[*ENVIRONMENT], dtype=object)
 
 
 def facts_that_differ(

@@ -11,7 +11,14 @@ import numpy as np
 import pandas as pd
 
 from analyses.advice import job_verdict
-from analyses.compare.diff.change_tables import changed_rows, with_labels, with_shared_names
+from analyses.compare.diff.change_tables import (
+    CHANGES,
+    CLASSES,
+    PATH_EVENTS,
+    changed_rows,
+    with_labels,
+    with_shared_names,
+)
 from analyses.compare.diff.conclusion import (
     beyond_noise,
     conclusion_lines,
@@ -19,16 +26,15 @@ from analyses.compare.diff.conclusion import (
     noise_lines,
     without_difference,
 )
-from analyses.compare.diff.environment import caveats, environment, environment_lines
+from analyses.compare.diff.environment import ENVIRONMENT, caveats, environment, environment_lines
 from analyses.compare.diff.job_side import CAUSE_KEYS, GROUP_KEYS, STEPS_LISTED, JobRows, JobSide
 from analyses.compare.diff.length_comparison import AllSteps, Comparison, compare_lengths, last_levels, repetition_noise
 from analyses.compare.diff.merge_tables import SIDES, SideRows, merge_medians
-from analyses.compare.diff.run_diff import TIMES, answer_of_comparison, comparison_keys, naming_lines, work_lines
+from analyses.compare.diff.run_diff import answer_of_comparison, comparison_keys, naming_lines, work_lines
 from analyses.compare.diff.sides import BEFORE_AFTER, OTHER_RANK, Side, side_name, sides
 from analyses.compare.diff.step_kinds import kinds_by_number, kinds_of_steps
-from analyses.declare import column_types
 from analyses.declare.answer import Answer, Note, records
-from analyses.declare.tables import Table
+from analyses.declare.columns import GROUP_KIND, Table, integer, ns, text
 from analyses.display.dataframe_text import RANKS_LISTED
 from analyses.display.labels import SHORT_IN_JOBS
 from analyses.display.sentence_format import brief_share, quoted
@@ -43,6 +49,7 @@ OTHER_RANKS = "with different ranks recorded"
 """Caveats, as they are part of the verdict."""
 
 
+@ENVIRONMENT.returned
 def job_environment(control: JobSide, test: JobSide, around: pd.DataFrame) -> pd.DataFrame:
     """List the differences in the environment of two jobs, their ranks first, then those of one rank of each.
 
@@ -50,9 +57,6 @@ def job_environment(control: JobSide, test: JobSide, around: pd.DataFrame) -> pd
         control: the job to compare with.
         test: the job that changed.
         around: the differences in the environment of the rank of each job that is compared too.
-
-    Returns:
-        what, control, test.
     """
     sides = ((control, test), (test, control))
     ranks = ("ranks", *(_ranks_text(own, other) for own, other in sides))
@@ -133,37 +137,43 @@ def missing_rank_lines(control: JobSide, test: JobSide) -> list[str]:
 
 JobComparison = Comparison[JobSide]
 
+CONTROL_HOST = text("control_host", "Host in the control; null if not recorded, or if there are several.", null=True)
+CAUSED = Table(
+    ns("control_caused_ns", "Waiting of others that it causes in the control"),
+    ns("test_caused_ns", "Waiting of others that it causes in the test"),
+)
+RANKS = Table(
+    *("rank", "host", CONTROL_HOST, ns("control_ns", "Critical path on the rank in the control")),
+    *(ns("test_ns", "Critical path on the rank in the test"), "diff_ns", "noise_ns", CAUSED),
+)
+HOSTS = Table(text("host", "Host."), CONTROL_HOST, integer("ranks", "Number of ranks on the host."), CHANGES, CAUSED)
+GROUPS = Table(
+    *(GROUP_KIND, integer("ranks", "Number of ranks in each group."), "groups", CHANGES, "worst_group"),
+    ns("worst_diff_ns", "Change in the waiting of worst_group"),
+)
+CAUSES = Table(
+    *("rank", text("name", "What the rank did; null if not recorded.", null=True), "call_path", "bound_by", CHANGES),
+)
 
+
+@CLASSES.returned
 def job_classes(found: JobComparison) -> pd.DataFrame:
-    """Compare the classes of the jobs' paths.
-
-    Returns:
-        bound_by, control_ns, test_ns (medians over the steps of a side), diff_ns, noise_ns (the largest difference that
-        noise explains); largest difference first.
-    """
+    """Compare the classes of the jobs' paths, the largest difference first."""
     return _medians(found, lambda rows: rows.classes, ["bound_by"], ["ns"])
 
 
+@PATH_EVENTS.returned
 def job_names(found: JobComparison, shared: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """Compare the events on the jobs' paths, on any rank, those of one shared name together.
-
-    Returns:
-        name, bound_by, control_calls, test_calls, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
-    """
+    """Compare the events on the jobs' paths, on any rank, those of one shared name together."""
     keys = ["name", "bound_by"]
     return changed_rows(
         _medians(found, lambda rows: with_shared_names(rows.names, shared or {}, keys), keys, ["calls", "ns"])
     )
 
 
+@RANKS.returned
 def job_ranks(found: JobComparison) -> pd.DataFrame:
-    """Compare the ranks that both jobs have, by their numbers.
-
-    Returns:
-        rank, host (of the test's) and control_host where traces name them, control_ns, test_ns (time of the job's path
-        on the rank), diff_ns, noise_ns, control_caused_ns, test_caused_ns (waiting of others that it causes); as in the
-        table of classes.
-    """
+    """Compare the ranks that both jobs have, by their numbers."""
     kept = common_ranks(found)
     frame = _caused_last(_medians(found, lambda rows: _of_ranks(rows.ranks, kept), ["rank"], ["ns", "caused_ns"]))
     for name, side in (("control_host", found.control), ("host", found.test)):
@@ -171,14 +181,9 @@ def job_ranks(found: JobComparison) -> pd.DataFrame:
     return frame
 
 
+@HOSTS.returned
 def job_hosts(found: JobComparison) -> pd.DataFrame:
-    """Add up the ranks by the hosts of the test, where its traces name several: the same ranks on both sides.
-
-    Returns:
-        host, control_host (where the control's same ranks ran, if on one), ranks (how many), control_ns, test_ns (time
-        of the job's path on them), diff_ns, noise_ns, control_caused_ns, test_caused_ns (waiting that they cause, also
-        within the host); as in the table of classes.
-    """
+    """Add up the ranks by the hosts of the test, where its traces name several: the same ranks on both sides."""
     hosts = {rank: found.test.hosts[rank] for rank in common_ranks(found) if rank in found.test.hosts}
     ranks: dict[str, list[int]] = {}
     for rank, host in hosts.items():
@@ -197,14 +202,9 @@ def _by_host(rows: JobRows, hosts: Mapping[int, str]) -> pd.DataFrame:
     return own.groupby(["window", "host"])[["ns", "caused_ns"]].sum().reset_index()
 
 
+@GROUPS.returned
 def job_groups(found: JobComparison) -> pd.DataFrame:
-    """Compare how long ranks waited for each other in process groups, by kind and size.
-
-    Returns:
-        kind (such as ``tp``; missing if the traces do not describe it), ranks (of each group), groups (how many),
-        control_ns, test_ns (waiting of all ranks in all of them), diff_ns, noise_ns, worst_group (whose waiting changed
-        most) and worst_diff_ns (by how much); as in the table of classes.
-    """
+    """Compare how long ranks waited for each other in process groups, by kind and size."""
     keys, least_ns = GROUP_KEYS[:2], _least_wait_ns(found)
     frame = _medians(found, _by_kind, keys, ["ns"], least_ns)
     each = _medians(found, lambda rows: rows.groups, GROUP_KEYS, ["ns"])
@@ -221,13 +221,9 @@ def _by_kind(rows: JobRows) -> pd.DataFrame:
     return rows.groups.groupby(["window", *GROUP_KEYS[:2]])["ns"].sum().reset_index()
 
 
+@CAUSES.returned
 def job_causes(found: JobComparison, shared: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """Compare what made other ranks wait, on the ranks that both jobs have; what shares a name together.
-
-    Returns:
-        rank, name (what it did; missing if not recorded), call_path (around that, outermost first), bound_by,
-        control_ns, test_ns (waiting of others that it causes), diff_ns, noise_ns; as in the table of classes.
-    """
+    """Compare what made other ranks wait, on the ranks that both jobs have; what shares a name together."""
     kept = common_ranks(found)
     rows = _medians(
         found,
@@ -459,7 +455,8 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
         The tables ``job_classes``, ``job_names``, ``job_ranks``, ``job_hosts``, ``job_groups``, ``job_causes``, and
         ``environment``. The notes begin with the conclusion and the differences in the environment.
     """
-    tables = {name: table.explained_by(found) for name, table in TABLES.items()}
+    made_by = (job_classes, job_names, job_ranks, job_hosts, job_groups, job_causes)
+    tables = {name: make(found) for name, make in zip(TABLES, made_by, strict=True)}
     of_one_rank = answer_of_comparison(ranks)
     sides = (found.control, found.test)
     of_ranks = environment(ranks.control.scope, ranks.test.scope)
@@ -560,41 +557,11 @@ def _of_one_rank(ranks: Mapping[str, int]) -> tuple[str, Remedy]:
     return text, Remedy("they are in series", "use --json to write them, or --rank N for another rank")
 
 
-WAITS = [*TIMES, "noise_ns"]
-CAUSED = ["control_caused_ns", "test_caused_ns"]
-MEANINGS = {
-    "control_host": column_types.text("Host in the control; null if not recorded, or if there are several.", null=True),
-    "control_caused_ns": column_types.ns("Waiting of others that it causes in the control"),
-    "test_caused_ns": column_types.ns("Waiting of others that it causes in the test"),
-    "ranks": column_types.integer("Number of ranks in each group."),
-    "kind": column_types.GROUP_KIND,
-    "worst_diff_ns": column_types.ns("Change in the waiting of worst_group"),
-}
 TABLES = {
-    "job_classes": Table(job_classes, ["bound_by", *WAITS], MEANINGS),
-    "job_names": Table(job_names, ["name", "bound_by", "control_calls", "test_calls", *WAITS], MEANINGS),
-    "job_ranks": Table(
-        job_ranks,
-        ["rank", "host", "control_host", *WAITS, *CAUSED],
-        {
-            **MEANINGS,
-            "control_ns": column_types.ns("Critical path on the rank in the control"),
-            "test_ns": column_types.ns("Critical path on the rank in the test"),
-        },
-    ),
-    "job_hosts": Table(
-        job_hosts,
-        ["host", "control_host", "ranks", *WAITS, *CAUSED],
-        {
-            **MEANINGS,
-            "ranks": column_types.integer("Number of ranks on the host."),
-            "host": column_types.text("Host."),
-        },
-    ),
-    "job_groups": Table(job_groups, ["kind", "ranks", "groups", *WAITS, "worst_group", "worst_diff_ns"], MEANINGS),
-    "job_causes": Table(
-        job_causes,
-        ["rank", "name", "call_path", "bound_by", *WAITS],
-        {**MEANINGS, "name": column_types.text("What the rank did; null if not recorded.", null=True)},
-    ),
+    "job_classes": CLASSES,
+    "job_names": PATH_EVENTS,
+    "job_ranks": RANKS,
+    "job_hosts": HOSTS,
+    "job_groups": GROUPS,
+    "job_causes": CAUSES,
 }

@@ -29,7 +29,7 @@ FEWEST_OF_LEVEL = 4
 Basis = Literal["medians", "pairs", "ranks", "means"]
 OF_ALL_STEPS = 3
 """How many differences are of all compared steps: by medians or pairs, by ranks, and of the mean."""
-Verdict = Literal["pass", "regression", "cannot_compare"]
+GateVerdict = Literal["pass", "regression", "cannot_compare"]
 Obstacle = Literal["unreadable", "partial", "gpu", "world_size", "ranks", "model", "pytorch", "steps", "metric"]
 """Why two runs cannot be compared."""
 OF_ENVIRONMENT: Mapping[str, Obstacle] = {"GPU": "gpu", "world size": "world_size", "PyTorch": "pytorch"}
@@ -125,7 +125,7 @@ class Ruling:
         )
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> GateVerdict:
         """What the exit status is made of."""
         return "regression" if self.exceeding else "pass"
 

@@ -10,6 +10,12 @@ import numpy as np
 import pandas as pd
 
 from analyses.compare.diff.change_tables import (
+    CALL_PATHS,
+    CLASSES,
+    NAMES,
+    PATH_EVENTS,
+    STEP_ROWS,
+    TIMES,
     call_path_diff,
     path_class_diff,
     path_event_diff,
@@ -26,8 +32,8 @@ from analyses.compare.diff.conclusion import (
     pair_differences,
     without_difference,
 )
-from analyses.compare.diff.environment import caveats, environment, environment_lines
-from analyses.compare.diff.kernels_in_order import kernel_changes, work_changes
+from analyses.compare.diff.environment import ENVIRONMENT, caveats, environment, environment_lines
+from analyses.compare.diff.kernels_in_order import KERNEL_CHANGES, kernel_changes, work_changes
 from analyses.compare.diff.length_comparison import Comparison, compare
 from analyses.compare.diff.sides import (
     BEFORE_AFTER,
@@ -42,10 +48,8 @@ from analyses.compare.diff.sides import (
 )
 from analyses.compare.diff.step_change import KindChange
 from analyses.compare.diff.step_levels import EarlierLevel
-from analyses.declare import column_types
 from analyses.declare.answer import Answer, records
 from analyses.declare.scope import Scope
-from analyses.declare.tables import Table
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.display.labels import short_labels
 from analyses.display.text_layout import clipped
@@ -355,45 +359,12 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-TIMES = ["control_ns", "test_ns", "diff_ns"]
-COUNTED = ["control_count", "test_count", *TIMES, "noise_ns"]
-MEANINGS = {
-    "control_count": column_types.integer("Number of occurrences in the control."),
-    "test_count": column_types.integer("Number of occurrences in the test."),
-    "change": column_types.one_of(["added", "removed", "replaced", "moved", "slower", "faster"], "Kind of change."),
-    "kernels": column_types.text("Names of the first kernels; control ⇒ test where they differ."),
-    "times": column_types.integer("Number of occurrences."),
-    "control_index": column_types.integer(
-        "Event index of the first occurrence in the control; null if there is none.", null=True
-    ),
-    "test_index": column_types.integer(
-        "Event index of the first occurrence in the test; null if there is none.", null=True
-    ),
-    "side": column_types.one_of(["control", "test"], "Run."),
-    "step": column_types.integer("Number of the profiler step."),
-    "iteration_ns": column_types.ns("Time from the end of the previous step's work to the end of this step's work"),
-    "latency_ns": column_types.ns("Time from the start of the step to the end of its work"),
-    "outlier": column_types.text("What an unusual step contains; otherwise empty."),
-    "what": column_types.text("What is compared."),
-    "control": column_types.text("Value in the control; null if not recorded.", null=True),
-    "test": column_types.text("Value in the test; null if not recorded.", null=True),
-}
 TABLES = {
-    "critical_path_by_class": Table(path_class_diff, ["bound_by", *TIMES, "noise_ns"], MEANINGS),
-    "critical_path_by_name": Table(
-        path_event_diff, ["name", "bound_by", "control_calls", "test_calls", *TIMES, "noise_ns"], MEANINGS
-    ),
-    "gpu_time_by_call_path": Table(call_path_diff, ["call_path", *COUNTED], MEANINGS),
-    "kernels_in_order": Table(
-        kernel_changes,
-        ["change", "call_path", "kernels", "times", *TIMES, "control_index", "test_index"],
-        {
-            **MEANINGS,
-            "control_ns": column_types.ns("Time in the control"),
-            "test_ns": column_types.ns("Time in the test"),
-        },
-    ),
-    "by_name": Table(time_by_name_diff, ["name", *COUNTED], MEANINGS),
-    "steps": Table(step_table, ["side", "step", "iteration_ns", "latency_ns", "bound_by", "outlier"], MEANINGS),
-    "environment": Table(environment, ["what", "control", "test"], MEANINGS),
+    "critical_path_by_class": CLASSES,
+    "critical_path_by_name": PATH_EVENTS,
+    "gpu_time_by_call_path": CALL_PATHS,
+    "kernels_in_order": KERNEL_CHANGES,
+    "by_name": NAMES,
+    "steps": STEP_ROWS,
+    "environment": ENVIRONMENT,
 }

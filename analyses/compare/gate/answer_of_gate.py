@@ -32,14 +32,14 @@ BYTES = "bytes"
 
 
 @dataclass(frozen=True)
-class Inputs:
+class GivenFiles:
     """What was given for a side, as named."""
 
     baseline: tuple[str, ...]
     new: tuple[str, ...]
 
 
-def document_of_ruling(found: ProfileComparison, ruled: Ruling, metric: str, given: Inputs) -> dict[str, Any]:
+def document_of_ruling(found: ProfileComparison, ruled: Ruling, metric: str, given: GivenFiles) -> dict[str, Any]:
     """Return the document of a comparison that was possible."""
     main = ruled.main
     return {
@@ -62,7 +62,7 @@ TIMES_OF_PATH = ("iteration", "critical-path", "gpu-idle", "exposed-communicatio
 """Metrics that a change of the critical path can explain."""
 
 
-def document_of_refusal(why: str, text: str, metric: str, limit: float, given: Inputs) -> dict[str, Any]:
+def document_of_refusal(why: str, text: str, metric: str, limit: float, given: GivenFiles) -> dict[str, Any]:
     """Return the document of a comparison that was not possible."""
     nothing = dict.fromkeys(_numbers(Difference(0, 0, 0, "medians")))
     sides = [
