@@ -38,7 +38,6 @@ REPLAY_PROOF = ("tests/what_if/test_simulated_what_if.py",)
 CAUSES = ("tests/multi_rank/test_wait_causes.py", "tests/multi_rank/test_simulated_wait_causes.py")
 FRAMES = ("tests/build/test_from_dataframes.py",)
 FILE_TIMES = ("tests/whole/test_file_times.py",)
-LOADING = ("tests/export/test_parquet_checks.py",)
 SOUNDNESS = ("tests/graph/test_validate.py",)
 TIME_LIMIT_S = 400
 NO_TESTS = 5
@@ -368,13 +367,6 @@ MISTAKES = (
         "came_last, waited = (",
         "waited, came_last = (",
         "tests/export/picture/test_job_pictures.py",
-    ),
-    of_jobs(
-        "a saved job forgets its rendezvous",
-        "hta_graph/export/parquet.py",
-        '    return EventTable.join([tables["events"], added])',
-        '    return EventTable.join([tables["events"], added.take(slice(0, 0))])',
-        "tests/export/test_job_parquet.py",
     ),
     of_jobs(
         "a filter forgets the rank",
@@ -1039,25 +1031,11 @@ MISTAKES = (
         FILE_TIMES,
     ),
     Mutation(
-        "a saved graph may give host events other times in their file",
-        "hta_graph/export/parquet_checks.py",
-        "times.refuse_any((apart != 0) & ~moves, name,",
-        "times.refuse_any((apart != 0) & moves & ~moves, name,",
-        FILE_TIMES,
-    ),
-    Mutation(
         "clocks lose their offset on their way to a file or process",
         "hta_graph/trace/gpu_clock.py",
         '"pieces": [vars(piece) for piece in self.pieces]}',
         '"pieces": [vars(piece) | {"offset_ns": 0} for piece in self.pieces]}',
         FILE_TIMES,
-    ),
-    Mutation(
-        "saved graphs may hold cycles",
-        "hta_graph/export/parquet_checks.py",
-        "    if len(cycle):",
-        "    if len(cycle) > len(edges.rows):",
-        LOADING,
     ),
     Mutation(
         "a row without length stands behind all ends, whatever follows it",
@@ -1072,13 +1050,6 @@ MISTAKES = (
         "    return not strays.any() and not elsewhere.any()",
         "    return not elsewhere.any()",
         SOUNDNESS,
-    ),
-    Mutation(
-        "small files of very many rows are read",
-        "hta_graph/export/parquet_files.py",
-        "    if unpacked > max(SMALL_BYTES, LARGEST_EXPANSION * packed):",
-        "    if unpacked < 0:",
-        LOADING,
     ),
     Mutation(
         "inexact floats pass for whole numbers",

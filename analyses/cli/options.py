@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 
-from analyses.cli.path_args import AnswerFile, CacheFolder, InputFile, InputTraces, OutputFile, OutputFileOrFolder
+from analyses.cli.path_args import AnswerFile, InputFile, InputTraces, OutputFile, OutputFileOrFolder, ReusedFolder
 from analyses.declare.arg_types import RANK, STEP, expected, share_of_one, size_in_bytes, whole_number
-from analyses.declare.description import Flag, Reader
+from analyses.declare.description import Flag, FlagReader
 
 READING, RANKS, WINDOW, OUTPUT = "reading", "multiple ranks", "window", "output"
 """Headings of the help, below which options of all commands are."""
@@ -18,7 +18,7 @@ SHOWN_BY_HELP_ALL = frozenset({
     "memory", "no_cache", "regex", "salvage", "step_pattern", "summaries", "wide",
 })  # fmt: skip
 """Options that many commands share and few questions need: ``--help-all`` and the manual list them."""
-METAVARS: Mapping[Reader, str] = {"count": "N", "file": "FILE", "microseconds": "US", "share": "SHARE"}
+METAVARS: Mapping[FlagReader, str] = {"count": "N", "file": "FILE", "microseconds": "US", "share": "SHARE"}
 """How the help names the value of an analysis' option, by its type."""
 
 
@@ -65,7 +65,7 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
     caches = heading(parser, READING).add_mutually_exclusive_group()
     caches.add_argument(
         "--cache",
-        type=CacheFolder,
+        type=ReusedFolder,
         metavar="DIR",
         help="cache graphs in DIR; reuse those of unchanged files (default: the user's cache folder)",
     )

@@ -23,10 +23,10 @@ from hta_graph.base.storage.location import Location, expand_file_lists
 if TYPE_CHECKING:
     from hta_graph.base.errors import HtaGraphError
     from hta_graph.graph.dependency_graph import DependencyGraph
-    from hta_graph.graph_cache.trace_cache import GraphCache
     from hta_graph.multi_rank.read_ranks import Progress
     from hta_graph.multi_rank.summary.summarize import SummaryRequest
     from hta_graph.multi_rank.summary_job import SummaryJobReader
+    from hta_graph.store.trace_cache import GraphCache
 
 
 CAUSES_LISTED = 5
@@ -348,7 +348,7 @@ class RankInputs:
         """Let answers about a graph that is in the cache be kept next to it."""
         if self.cache is None or not self.cache.has_graph(graph.path, salvage=self.salvage):
             return graph
-        from hta_graph.graph_cache import kept_answers
+        from hta_graph.store import kept_answers
 
         return kept_answers.with_kept_answers(graph, self.cache, salvage=self.salvage)
 
@@ -376,8 +376,8 @@ def graph_cache(options: argparse.Namespace) -> GraphCache | None:
     if hasattr(options, "opened_cache"):
         opened = options.opened_cache
         return opened
-    from hta_graph.graph_cache.cache_folder import CacheFolder, default_cache_folder
-    from hta_graph.graph_cache.trace_cache import GraphCache
+    from hta_graph.store.cache_folder import CacheFolder, default_cache_folder
+    from hta_graph.store.trace_cache import GraphCache
 
     named = getattr(options, "cache", None)
     folder = default_cache_folder() if named is None else named_cache_folder(named)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analyses.display.text_layout import clipped
-from hta_graph.paths.windows import Window
+from hta_graph.paths.windows import WHOLE_TRACE, Window
 
 UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 NAME_SIZE = 60
@@ -119,3 +119,12 @@ def window_name(window: Window) -> str:
 def headline_name(window: Window) -> str:
     """Name a window in front of a colon: "step 2", "whole trace"."""
     return window_name(window).removeprefix("the ")
+
+
+def window_named(label: str) -> str:
+    """Return the label of a window as part of a sentence.
+
+    >>> window_named("whole trace"), window_named("step 2")
+    ('the whole trace', 'step 2')
+    """
+    return f"the {label}" if label == WHOLE_TRACE else label

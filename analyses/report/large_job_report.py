@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from analyses.advice.verdict import WHY_REPRESENTATIVE, representative_ranks
 from analyses.declare.scope import Scope, empty_scope, in_window
-from analyses.messages import report as words
 from analyses.questions import catalogue
 from analyses.report.gain_curves import distinct_opportunities, worth_a_card
 from analyses.report.opportunities import opportunities_of_summaries
+from analyses.report.page_labels import run_name
 from analyses.report.page_tables import Section
 from analyses.report.report import over_window_of_job, page, rank_sections, steps_section, timeline_steps
 from analyses.report.sections import job_section
@@ -102,7 +102,7 @@ def large_job_page(
         _representative_ranks_section(many),
         *of_ranks,
     ]
-    run = words.run_name(path.graph.path.name, len(path.graph.rank_graphs))
+    run = run_name(path.graph.path.name, len(path.graph.rank_graphs))
     chosen = worth_a_card(distinct_opportunities(outlook)) if outlook else []
     window = paths[first].window
     link = timeline.link(window.start_ns, window.end_ns)
@@ -112,4 +112,10 @@ def large_job_page(
 def _representative_ranks_section(many: LargeJob) -> Section:
     """Say which ranks follow, and why these."""
     reasons = [(rank, WHY_REPRESENTATIVE[reason]) for rank, reason in many.shown_as.items()]
-    return Section(words.DETAIL_RANKS, words.detail_ranks(len(many.path.graph.rank_graphs), reasons))
+    return Section("Ranks in detail", _detail_ranks(len(many.path.graph.rank_graphs), reasons))
+
+
+def _detail_ranks(count: int, reasons: Sequence[tuple[int, str]]) -> str:
+    """Say which ranks of a large job are shown in detail, and why."""
+    shown = "; ".join(f"rank {rank}, {reason}" for rank, reason in reasons)
+    return f"Shown in detail, of {count:,} ranks: {shown}. For another rank, run hta-graph report INPUT --rank N."

@@ -272,10 +272,10 @@ def _arrow_rows(trace: Trace) -> Iterator[Record]:
             yield phase | {"id": number, "cat": category, "name": category, **places[lane], "ts": _printed(time - base)}
 
 
-Arrow = tuple[str, int, tuple[tuple[int, int], tuple[int, int]]]
+LaunchArrow = tuple[str, int, tuple[tuple[int, int], tuple[int, int]]]
 
 
-def _launches(trace: Trace) -> Iterator[Arrow]:
+def _launches(trace: Trace) -> Iterator[LaunchArrow]:
     events, start = trace.events, trace.file_times.start
     calls = np.flatnonzero((events.kind == EventKind.RUNTIME) & (events.correlation > 0))
     calls = calls[np.argsort(events.correlation[calls], kind="stable")]
@@ -288,7 +288,7 @@ def _launches(trace: Trace) -> Iterator[Arrow]:
         yield "ac2g", number, ((began, thread), (ran, stream))
 
 
-def _flows(trace: Trace) -> Iterator[Arrow]:
+def _flows(trace: Trace) -> Iterator[LaunchArrow]:
     flows = trace.flows
     known = np.flatnonzero((flows.start_lane >= 0) & (flows.end_lane >= 0))
     columns = (flows.start_time, flows.start_lane, flows.end_time, flows.end_lane)

@@ -326,6 +326,19 @@ class JobGraph(DependencyGraph):
         )
 
 
+def shift_to_job_time(graph: DependencyGraph, start: Ints, end: Ints) -> DependencyGraph:
+    """Return a graph with other starts and ends (ns) of its events; the graph itself where they are its own.
+
+    Of a job all times are the job's: what the file says of an event is asked of the rank alone.
+    """
+    events = graph.event_table
+    if (start == events.start).all() and (end == events.end).all():
+        return graph
+    trace = replace(graph.trace, events=replace(events, start=freeze(start), end=freeze(end)), moved_from=None)
+    notes = {key: count for key, count in graph.diagnostics.items() if key not in trace.diagnostics}
+    return DependencyGraph(trace, Timeline(trace), graph.edge_table, notes, graph.wait_calls)
+
+
 def is_queue(job: DependencyGraph) -> Bools:
     """Mark the edges by which one collective of a stream follows another; messages are not queued."""
     takes_part, edges = np.zeros(len(job.event_table), np.bool_), job.edge_table

@@ -207,14 +207,14 @@ def _is_whole_ns(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) <= LONGEST_NS
 
 
-Link = tuple[EventName, PointName, EventName, PointName, int]
+LinkedPoints = tuple[EventName, PointName, EventName, PointName, int]
 
 
 @dataclass(frozen=True)
 class _Reroute:
     drop: tuple[EdgeKind, ...]
     into: Selector | None
-    add: tuple[Link, ...]
+    add: tuple[LinkedPoints, ...]
 
     def __call__(self, draft: ModifiedWindow) -> None:
         base = draft.base
@@ -236,10 +236,10 @@ class _Reroute:
             draft.added.append((source.astype(np.int32), target.astype(np.int32), lag))
 
     @staticmethod
-    def _link(draft: ModifiedWindow) -> Callable[[Link], tuple[int, int, int]]:
+    def _link(draft: ModifiedWindow) -> Callable[[LinkedPoints], tuple[int, int, int]]:
         graph = draft.base.graph
 
-        def points(link: Link) -> tuple[int, int, int]:
+        def points(link: LinkedPoints) -> tuple[int, int, int]:
             source, source_point, target, target_point, lag = link
             ends = [
                 2 * graph.row_of(name) + (side == "end")
@@ -266,7 +266,7 @@ class _Reroute:
         return "reroute: " + ", ".join(filter(None, [dropped + into, added]))
 
 
-def reroute(*, drop: Sequence[str] = (), into: str | None = None, add: Sequence[Link] = ()) -> Change:
+def reroute(*, drop: Sequence[str] = (), into: str | None = None, add: Sequence[LinkedPoints] = ()) -> Change:
     """Change dependencies: drop edges of some kinds, and add others.
 
     Args:

@@ -90,7 +90,7 @@ Missing = Literal["gpu_not_recorded", "kernels_not_recorded", "nothing_recorded"
 DIFFERS_SHARE = 0.25
 """Where another run may differ by more than this share of a prediction, this one step says little about it."""
 
-Reason = Literal[Missing, "fixed", "another_path", "contended", "unusual", "waiting", "steps_differ"]
+DoubtReason = Literal[Missing, "fixed", "another_path", "contended", "unusual", "waiting", "steps_differ"]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Reliability:
         return replace(self, fixed_share=self.fixed_share - share, alone_share=self.alone_share - share)
 
     @property
-    def reason(self) -> Reason | None:
+    def reason(self) -> DoubtReason | None:
         """Why predictions cannot be trusted; None: they can."""
         if self.missing:
             return self.missing

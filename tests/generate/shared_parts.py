@@ -9,7 +9,7 @@ from analyses.advice.job_verdict import REASONS
 from analyses.advice.rules import RULES
 from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
-from hta_graph.multi_rank.job_verdict import Firmness, Pattern, Scope
+from hta_graph.multi_rank.job_verdict import Firmness, Pattern, VerdictScope
 from hta_graph.trace.gpu_clock import ClockModel
 from tests.generate.properties import (
     bound_by,
@@ -104,7 +104,7 @@ JOB_VERDICT = {
     **record(
         {
             "scope": one_of(
-                get_args(Scope),
+                get_args(VerdictScope),
                 "What it is about: all steps, one step (that differs from the others, or was asked for), or a window.",
             ),
             "rank": integer("The rank that delays the others; null if no rank alone does.", null=True),

@@ -25,6 +25,7 @@ from analyses.cli.path_args import InputTraces, OutputFile
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.arg_types import RANK, share_of_one
+from analyses.display.sentence_format import counted
 from analyses.display.stderr import say
 from hta_graph.base.errors import CannotCompareError, HtaGraphError, RegressionError, UsageError
 from hta_graph.base.progress import begin_stage
@@ -96,10 +97,10 @@ def _run_gate(options: argparse.Namespace) -> None:
         raise UsageError("--with-hosts needs --update FILE")
     if not options.new:
         raise UsageError("expected BASELINE and NEW; --update FILE RUN writes a baseline")
-    from analyses.compare.gate.answer_of_gate import Inputs, document_of_refusal, refusal_of
-    from analyses.messages.gate import verdict_line
+    from analyses.compare.gate.answer_of_gate import GivenFiles, document_of_refusal, refusal_of
+    from analyses.compare.gate.text_of_gate import verdict_line
 
-    given = Inputs((str(options.baseline),), tuple(map(str, options.new)))
+    given = GivenFiles((str(options.baseline),), tuple(map(str, options.new)))
     try:
         found = _compared(options, given)
     except UsageError:
@@ -129,9 +130,17 @@ def _update(options: argparse.Namespace) -> None:
     profiles = [one for item in (options.baseline, *options.new) for one in _profiles(item, options)]
     write_baseline(options.update, profiles, with_hosts=options.with_hosts)
     if options.update != "-":
-        from analyses.messages.gate import written
+        say(_written(options.update, len(profiles), [len(one.side.lengths_ns) for one in profiles]))
 
-        say(written(options.update, len(profiles), [len(one.side.lengths_ns) for one in profiles]))
+
+def _written(target: str, recordings: int, steps: Sequence[int]) -> str:
+    """State what a baseline was made of.
+
+    >>> _written("base.json", 2, [10, 12])
+    'base.json: a baseline of 2 recordings with 10 and 12 steps'
+    """
+    counts = " and ".join(filter(None, [", ".join(f"{one:,}" for one in steps[:-1]), f"{steps[-1]:,}"]))
+    return f"{target}: a baseline of {counted(recordings, 'recording')} with {counts} step{'s' * (list(steps) != [1])}"
 
 
 def _compared(options: argparse.Namespace, given: Any) -> dict[str, Any]:

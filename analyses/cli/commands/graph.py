@@ -110,14 +110,14 @@ def _run_graph(options: argparse.Namespace) -> None:
     """Write the graph as JSON or Parquet, or its trace as Kineto JSON; without any of these, print its counts."""
     from analyses.questions.info import info_document, info_lines
     from hta_graph.export.graph_json import graph_document
-    from hta_graph.export.parquet import check_folder, save_graph
+    from hta_graph.export.parquet import check_folder, write_parquet
 
     if options.parquet:  # refused before the trace is read, which may take minutes
         check_folder(resolve_location(options.parquet))
     found = RankInputs.of(options).job_or_graph()
     begin_stage("writing the graph")
     if options.parquet:
-        save_graph(found, options.parquet)
+        write_parquet(found, options.parquet)
     if options.json:
         write_json(options.json, graph_document(found), options.left_out)
         print_first_sentence(options.json, info_lines(info_document(found)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Literal, Self
@@ -19,6 +19,19 @@ from hta_graph.paths.critical_path import CriticalPath, critical_paths
 from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.window_ends import steps_by_number
 from hta_graph.paths.windows import StepLength, Window, WindowForm, WindowQuery, step, step_lengths, whole
+
+BEFORE_AFTER = {"control": "before", "test": "after"}
+"""Each side, as sentences name it."""
+LONGEST_NAME = 60
+LENGTH = {
+    "iteration": "iteration time",
+    "latency": "latency",
+    "time on the CPU": "CPU time",
+    "window": "time",
+    "whole trace": "length",
+}
+"""What each measure is called in a sentence."""
+OTHER_RANK = "on a different rank"
 
 Measure = Literal["iteration", "latency", "time on the CPU", "window", "whole trace"]
 """Which length of a window is compared; :class:`~hta_graph.paths.windows.StepLength` defines those of steps."""
@@ -273,3 +286,17 @@ def _scopes_and_paths(
     """Return the scopes and the critical paths of windows."""
     scopes = [in_window(graph.rank or 0, graph, window) for window in windows]
     return scopes, critical_paths(graph, windows, data_load=data_load)
+
+
+def sides(ranks: Mapping[str, int]) -> str:
+    """Name a rank of each side.
+
+    >>> sides({"control": 0, "test": 1})
+    'rank 0 (before) and rank 1 (after)'
+    """
+    return " and ".join(f"rank {rank} ({BEFORE_AFTER[side]})" for side, rank in ranks.items())
+
+
+def side_name(side: str) -> str:
+    """Name a side at the start of a sentence."""
+    return BEFORE_AFTER[side].capitalize()

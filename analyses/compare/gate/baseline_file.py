@@ -25,7 +25,6 @@ from analyses.compare.diff.sides import Measure
 from analyses.compare.diff.step_kinds import StepContents
 from analyses.compare.gate.compare_profiles import noise_of_recordings
 from analyses.compare.gate.run_profile import NO_VERDICT, RunProfile, UnitsInOrder
-from analyses.messages import gate as messages
 from hta_graph.base.errors import TraceError
 from hta_graph.base.storage.atomic_write import write_file
 from hta_graph.base.storage.location import Location, is_remote, resolve_location
@@ -167,7 +166,18 @@ def read_baseline(path: Location) -> list[RunProfile]:
         document = msgspec.json.decode(text, type=_Baseline)
         return [_profile_of(run, document.texts) for run in document.runs]
     except (msgspec.DecodeError, ValueError, IndexError, KeyError, OverflowError, Base64Error, zlib.error) as error:
-        raise BaselineError(path, *messages.bad_baseline(_version_in(text), SCHEMA, str(error))) from None
+        raise BaselineError(path, *_bad_baseline(_version_in(text), SCHEMA, str(error))) from None
+
+
+def _bad_baseline(version: str, known: str, why: str) -> tuple[str, str]:
+    """Refuse a baseline file of another version, or a damaged one, with the remedy.
+
+    >>> _bad_baseline("2", "hta-graph/baseline/1", "")[0]
+    'a baseline of version 2; this hta-graph reads hta-graph/baseline/1'
+    """
+    if version not in ("", known.rpartition("/")[2]):
+        return f"a baseline of version {version}; this hta-graph reads {known}", "write it anew with gate --update"
+    return f"a damaged baseline ({why})", "write it anew with gate --update"
 
 
 def _text_of(path: Location) -> bytes:

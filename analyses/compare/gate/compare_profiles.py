@@ -21,11 +21,10 @@ from analyses.compare.diff.length_comparison import (
     share_on_gpu,
 )
 from analyses.compare.diff.noise import NORMAL, FewSteps, Repetitions
-from analyses.compare.diff.regression import obstacles, refuse
+from analyses.compare.diff.regression import obstacles, refuse, too_few_pairs
 from analyses.compare.diff.step_change import StepLengths, dependence, paired_steps
 from analyses.compare.diff.step_kinds import StepKinds, kinds_of_contents
-from analyses.compare.gate.run_profile import RunProfile, UnitsInOrder
-from analyses.messages import gate as messages
+from analyses.compare.gate.run_profile import METRIC_LABELS, RunProfile, UnitsInOrder
 from hta_graph.base.errors import CannotCompareError
 from hta_graph.model import Floats, Ints
 
@@ -94,12 +93,22 @@ def _by_metric(profile: RunProfile, metric: str) -> RunProfile:
             profile, side=replace(side, lengths_ns=np.array(profile.latencies_ns, np.int64), measure="latency")
         )
     if metric not in profile.metrics:
-        raise CannotCompareError("metric", *messages.not_recorded(metric))
+        raise CannotCompareError("metric", *_not_recorded(metric))
     place = {number: at for at, number in enumerate(side.numbers.tolist())}
     contents = profile.contents.take([place[number] for number in side.path_numbers])
     lengths, numbers = (np.array(of, np.int64) for of in (profile.metrics[metric], side.path_numbers))
     values = replace(side, lengths_ns=lengths, numbers=numbers)
     return replace(profile, side=values, contents=contents)
+
+
+def _not_recorded(metric: str) -> tuple[str, str]:
+    """Refuse a metric that a recording does not show, with the remedy.
+
+    >>> _not_recorded("memory")
+    ('peak memory is not recorded in every step', 'record with profile_memory=True')
+    """
+    remedy = "record with profile_memory=True" if metric == "memory" else "record with ProfilerActivity.CUDA"
+    return f"{METRIC_LABELS[metric]} is not recorded in every step", remedy
 
 
 @dataclass(frozen=True)
@@ -159,7 +168,7 @@ def _common_steps(recordings: Sequence[RunProfile]) -> tuple[list[Ints], Floats]
         places.append(partner)
     kept = np.flatnonzero(np.all([own >= 0 for own in places], axis=0))
     if not len(kept):
-        raise CannotCompareError("steps", *messages.too_few_pairs(0))
+        raise CannotCompareError("steps", *too_few_pairs(0))
     found = [own[kept] for own in places]
     lengths = [own.side.lengths_ns[at].astype(float) for own, at in zip(recordings, found, strict=True)]
     return found, np.array(lengths)

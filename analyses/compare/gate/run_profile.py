@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 
 import numpy as np
@@ -22,7 +22,7 @@ from analyses.compare.diff.job_side import CAUSE_KEYS, GROUP_KEYS, JobRows, JobS
 from analyses.compare.diff.kernels_in_order import EnqueuedWork
 from analyses.compare.diff.length_comparison import outermost_operators
 from analyses.compare.diff.regression import Setting
-from analyses.compare.diff.sides import Side, sides_of_steps
+from analyses.compare.diff.sides import Lengths, Side, sides_of_steps
 from analyses.compare.diff.step_kinds import StepContents
 from analyses.declare.scope import Scope
 from analyses.questions.memory_timeline import allocations
@@ -34,6 +34,16 @@ from hta_graph.paths.step_kinds import SIGNATURES, are_recurring, numbered_kinds
 from hta_graph.paths.windows import StepLength, Window, WindowForm, step, step_lengths
 from hta_graph.what_if.bounds import Bounds
 
+METRIC_LABELS = {
+    "iteration": "iteration time",
+    "critical-path": "latency",
+    "exposed-communication": "exposed communication",
+    "gpu-busy": "GPU busy time",
+    "gpu-idle": "GPU idle time",
+    "memory": "peak memory",
+}
+"""What is compared, as sentences name it."""
+
 LEAST_OF_ROWS = 0.001
 """Names with less than this share of a run's critical paths are added up: no regression of a percent is one of them."""
 MOST_NAMES = 400
@@ -44,7 +54,7 @@ AROUND_UNITS = 2
 SOURCE_LINE = re.compile(r"(?<![^\s():])(?:[^\s():]*[/\\])?([^\s()/\\:]+\.pyx?)\(\d+\): ")
 """A frame of Python: the folder can name a person, and each edit of the file changes the line."""
 FOLDER = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\:;,()'\"<>|]+)+[/\\](?=[^\s/\\])")
-NO_VERDICT = JobVerdict("all_steps", None, (), "none", 0, 0, 0.0, 0.0, None, None, None, (), "no_waiting")
+NO_VERDICT = JobVerdict(scope="all_steps", reason="no_waiting")
 
 
 def portable_name(name: str) -> str:
@@ -136,8 +146,7 @@ def profile_of(
 
 def _side_of_rank(side: Side) -> JobSide:
     """Return what is kept of a rank's steps."""
-    graph, lengths = side.graph, side.lengths_ns
-    listed = listed_steps(lengths).tolist()
+    graph, listed = side.graph, listed_steps(side.lengths_ns).tolist()
     paths = [side.paths[at] for at in listed]
     rank = graph.rank or 0
     host = graph.trace.settings.get("host_name")
@@ -145,18 +154,11 @@ def _side_of_rank(side: Side) -> JobSide:
         files={rank: graph.path},
         hosts={rank: host} if host else {},
         world_size=graph.trace.world_size,
-        measure=side.measure,
-        warms_up=side.warms_up,
-        lengths_ns=lengths,
-        numbers=side.numbers,
-        label=side.label,
-        unexplained_ns=side.unexplained_ns,
-        steps_recorded=len(graph.steps()),
         rows=JobRows(len(paths), class_times(paths), event_times(paths), *_no_rows_of_ranks()),
         missing=(),
         verdict=NO_VERDICT,
         path_numbers=tuple(side.numbers[listed].tolist()),
-        annotations=side.annotations,
+        **{one.name: getattr(side, one.name) for one in fields(Lengths)},
     )
 
 

@@ -1,4 +1,4 @@
-"""The file of a cache entry: a head of JSON, then columns as they lie in memory, each with its checksum.
+"""The one form of what is stored: a head of JSON, then columns as they lie in memory, each with its checksum.
 
 The head names the entry: an entry in another's place is damaged, as is one of another length or with other bytes.
 """
@@ -19,12 +19,16 @@ from hta_graph.base.arrays import memory_of
 
 Column: TypeAlias = np.ndarray[Any, Any]
 
-MAGIC = b"hta-graph cache\n"
+MAGIC = b"hta-graph entry\n"
 ALIGNMENT = 64
 """Columns begin at multiples of a line of the processor's cache."""
 NUMBER_BYTES = 4
 HEAD_AT = len(MAGIC) + 2 * NUMBER_BYTES
 COLUMN_TYPE = re.compile(r"[<>|](?:b1|[iu][1248]|f[48])")
+
+
+Stored: TypeAlias = mmap | bytes | memoryview
+"""What holds an entry: a mapped file, or bytes in memory."""
 
 
 class DamagedEntryError(ValueError):
@@ -53,7 +57,7 @@ def entry_pieces(name: str, entry: Entry) -> Iterator[bytes | memoryview]:
         size += -size % ALIGNMENT + len(part)
 
 
-def read_entry(name: str, data: mmap | bytes) -> Entry:
+def read_entry(name: str, data: Stored) -> Entry:
     """Return what an entry's file holds; its columns lie in the given memory.
 
     Raises:
@@ -77,7 +81,7 @@ def read_entry(name: str, data: mmap | bytes) -> Entry:
     return Entry(head["record"], tuple(columns))
 
 
-def _column(dtype: str, size: int, data: mmap | bytes, begin: int) -> Column:
+def _column(dtype: str, size: int, data: Stored, begin: int) -> Column:
     """Return a column of some bytes that lies in the given memory."""
     if not COLUMN_TYPE.fullmatch(dtype) or size % np.dtype(dtype).itemsize:
         raise DamagedEntryError("a column is of no known type")
@@ -87,7 +91,7 @@ def _column(dtype: str, size: int, data: mmap | bytes, begin: int) -> Column:
     return column
 
 
-def read_head(data: mmap | bytes) -> dict[str, Any]:
+def read_head(data: Stored) -> dict[str, Any]:
     """Return the head of an entry's file, of which the beginning may be all that is given.
 
     Raises:

@@ -16,12 +16,12 @@ import pytest
 from hta_graph.base.errors import TraceError
 from hta_graph.build.from_trace import build_graph
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph_cache import stored_content, trace_cache
-from hta_graph.graph_cache.cache_folder import CacheFolder
-from hta_graph.graph_cache.entry_file import Entry, entry_pieces, read_entry
-from hta_graph.graph_cache.trace_cache import GraphCache
 from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.read_communications import read_communications
+from hta_graph.store import stored_content, trace_cache
+from hta_graph.store.cache_folder import CacheFolder
+from hta_graph.store.entry_file import Entry, entry_pieces, read_entry
+from hta_graph.store.trace_cache import GraphCache
 from tests.support.cache_entries import Damage, emptied, entries, flipped, swapped, truncated
 from tests.support.command_line import PROGRAM, one_error, run_command
 from tests.support.deep_tests import cases, deep
@@ -327,7 +327,7 @@ def test_a_folder_that_takes_nothing_costs_a_line(
         raise OSError(28, cause)
 
     status, out, err = run_command(capsys, "critical-path", trace, "--no-cache")
-    monkeypatch.setattr("hta_graph.graph_cache.cache_folder.entry_pieces", refuse)
+    monkeypatch.setattr("hta_graph.store.cache_folder.entry_pieces", refuse)
     said = f"cache folder {kept}: cannot be written: {cause}; continuing without it\n"
     assert run_command(capsys, "critical-path", trace) == (status, out, said + err)
     assert list(kept.iterdir()) == []

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph_cache.entry_file import Entry
-from hta_graph.graph_cache.trace_cache import GraphCache
+from hta_graph.store.entry_file import Entry
+from hta_graph.store.trace_cache import GraphCache
 from hta_graph.trace.table import EventTable
 
 IsSound = Callable[[Any], bool]

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hta_graph.graph_cache import stored_content as contents
-from hta_graph.graph_cache.cache_folder import CacheFolder
-from hta_graph.graph_cache.entry_file import ALIGNMENT, DamagedEntryError, Entry, entry_pieces, read_entry
-from hta_graph.graph_cache.stored_content import is_unchanged, stored_content
+from hta_graph.store import stored_content as contents
+from hta_graph.store.cache_folder import CacheFolder
+from hta_graph.store.entry_file import ALIGNMENT, DamagedEntryError, Entry, entry_pieces, read_entry
+from hta_graph.store.stored_content import is_unchanged, stored_content
 
 NAME, OTHER = "0" * 40, "1" * 40
 COLUMNS = (np.arange(5, dtype=np.int64), np.zeros(0, np.int8), np.array([True, False]), np.array([0.5, np.nan]))

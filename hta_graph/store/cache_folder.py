@@ -15,7 +15,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
-from hta_graph.graph_cache.entry_file import DamagedEntryError, Entry, entry_pieces, read_entry, read_head
+from hta_graph.store.entry_file import DamagedEntryError, Entry, entry_pieces, read_entry, read_head
 
 ENVIRONMENT_VARIABLE = "HTA_GRAPH_CACHE"
 OFF = "off"

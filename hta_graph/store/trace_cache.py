@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hta_graph.base.storage.location import Location, is_remote
-from hta_graph.graph_cache.cache_folder import CacheFolder
-from hta_graph.graph_cache.entry_file import Entry
-from hta_graph.graph_cache.stored_content import DIGEST_BYTES, FileVersion, StoredContent, is_unchanged, stored_content
+from hta_graph.store.cache_folder import CacheFolder
+from hta_graph.store.entry_file import Entry
+from hta_graph.store.stored_content import DIGEST_BYTES, FileVersion, StoredContent, is_unchanged, stored_content
 from hta_graph.trace.rank_files import FoundFile, assign_ranks, choose_ranks
 
 if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
 
-CACHE_FORMAT = 1
+CACHE_FORMAT = 2
 """Is counted up where graphs, or how they are kept, change; every version of the package has entries of its own."""
 FEW_EVENTS = 2_000
 """Graphs of fewer events are not kept: reading the trace takes no longer."""
@@ -150,10 +150,10 @@ class GraphCache:
     def _graph_of(
         self, entry: Entry, path: Location, rank: int | None, step_patterns: Sequence[str], *, salvage: bool
     ) -> DependencyGraph | None:
-        from hta_graph.graph_cache.cached_graphs import NOT_WHAT_WAS_WRITTEN, decode_cached_graph, question_values
+        from hta_graph.store.record import NOT_WHAT_WAS_WRITTEN, decode_graph, question_values
 
         try:
-            return decode_cached_graph(entry, question_values(path, rank, step_patterns))
+            return decode_graph(entry, values=question_values(path, rank, step_patterns))
         except NOT_WHAT_WAS_WRITTEN:
             self.discard(path, "graph", salvage)
             return None
@@ -168,9 +168,9 @@ class GraphCache:
         ``said`` has the rank that its header says (``IN_HEADER``), where that is known.
         """
         if len(graph.event_table) >= FEW_EVENTS and (said or not self.has_graph(graph.path, salvage=salvage)):
-            from hta_graph.graph_cache.cached_graphs import encode_cached_graph
+            from hta_graph.store.record import encode_graph
 
-            entry = encode_cached_graph(graph)
+            entry = encode_graph(graph, is_ordered=True, is_named=False)
             self.keep(graph.path, "graph", salvage, Entry({**entry.record, **said}, entry.columns))
 
 
