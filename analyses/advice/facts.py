@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from analyses.display.sentence_format import time_and_share
+from analyses.source.window_report import WindowFacts
 from hta_graph.base.arrays import distinct, first_of_runs, last_of_runs, run_numbers, split_intervals, summed_by
 from hta_graph.base.errors import DefectError
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -62,6 +63,12 @@ class PathFacts:
     def of(path: CriticalPath) -> PathFacts:
         """Return the facts about a path; those that are known are kept with it."""
         return PathFacts(path, path.answers.setdefault(PathFacts, {}))
+
+    @property
+    @memoized
+    def of_window(self) -> WindowFacts:
+        """What the graph knows of the window."""
+        return WindowFacts.of(self.path.window, self.graph)
 
     @property
     def graph(self) -> DependencyGraph:

@@ -313,11 +313,11 @@ def led_by(facts: PathFacts, finding: PathFinding, advice_found: Sequence[PathFi
     waiting = rule.kind == "communication"
     doubt = headline.doubt(0, 0, waiting=waiting, polling=False, is_low=best.confidence == "low")
     shorter = headline.Shorter(facts.saving_of(best.saves_ns), facts.priced_name, best.is_cut, doubt)
-    bound, lengths = finding.evidence["bound_by"], headline_lengths(facts.path.window, facts.graph)
+    bound, lengths = finding.evidence["bound_by"], headline_lengths(facts.of_window)
     if bound == BoundBy.UNEXPLAINED.label:
         text = _headline(facts, None, bound, headline.gain_of_another(what, shorter, halved=False))
     else:
-        window = headline_subject(facts.path.window, facts.graph)
+        window = headline_subject(facts.of_window)
         text = headline.bound_by_advice(window, what, condition, shorter, lengths, has_gpu_rows=facts.has_gpu_rows)
     evidence = {**finding.evidence, "cause": best.rule, "cause_ns": None, "at_double_speed": False}
     return replace(finding, text=text, detail="", evidence=evidence, saves_ns=best.saves_ns, bound_ns=best.bound_ns)
@@ -327,7 +327,7 @@ def bound_by_start_up(facts: PathFacts, finding: PathFinding, start_up: PathFind
     """Return the verdict on a window most of which happens once: a later recording does not hold it."""
     time_ns = min(int(start_up.evidence["time_ns"]), facts.priced.not_computing_ns)
     shorter = headline.Shorter(facts.saving_of(time_ns), facts.priced_name, at_most=False, doubt="")
-    window, lengths = headline_subject(facts.path.window, facts.graph), headline_lengths(facts.path.window, facts.graph)
+    window, lengths = headline_subject(facts.of_window), headline_lengths(facts.of_window)
     text = headline.bound_by_advice(
         window, headline.START_UP, headline.RECORDED_LATER, shorter, lengths, has_gpu_rows=facts.has_gpu_rows
     )
@@ -354,14 +354,14 @@ def _without_gain(facts: PathFacts, gains: Gains | None, finding: PathFinding, t
         unknown = headline.no_prediction(trusted.reason or "", trusted.share)
         return replace(finding, text=_headline(facts, gains, evidence["bound_by"], unknown), evidence=evidence)
     what = what_is_not_shown(facts, trusted.missing, trusted.missing_share)
-    text = headline.savings_unknown(what, headline_lengths(facts.path.window, facts.graph))
+    text = headline.savings_unknown(what, headline_lengths(facts.of_window))
     detail = headline.WHAT_IT_WAITS_FOR if trusted.missing == "not_started" else finding.detail
     return replace(finding, text=text, detail=detail, evidence=evidence, confidence="low")
 
 
 def what_is_not_shown(facts: PathFacts, missing: Missing, share: float) -> str:
     """Say what the rows of a window do not show, for which share of it."""
-    window, time = headline_subject(facts.path.window, facts.graph), facts.saving(round(share * facts.priced.length_ns))
+    window, time = headline_subject(facts.of_window), facts.saving(round(share * facts.priced.length_ns))
     flags = facts.graph.event_flags
     if missing == "gpu_not_recorded":
         return headline.only_host_time(window, int(flags.enqueueing_call.sum()))
@@ -383,7 +383,7 @@ def cause_words(facts: PathFacts, cause: str) -> str:
 def _headline(facts: PathFacts, gains: Gains | None, cause: str, gain: str) -> str:
     path = facts.path
     share = facts.share(gains.time_on_path(cause) if gains and cause in CAUSES else path.by_bound_ns[cause])
-    window, lengths = headline_subject(path.window, path.graph), headline_lengths(path.window, path.graph)
+    window, lengths = headline_subject(facts.of_window), headline_lengths(facts.of_window)
     if gains and _gpu_may_be_polled_for(facts, gains, cause):
         return headline.polled_for(window, facts.share(facts.busy.total), share, gain, lengths)
     polls = cause == HOST_WORK and may_be_polling(facts)

@@ -23,9 +23,9 @@ from hta_graph.paths.critical_path import CriticalPath
 
 def bound_by(facts: PathFacts) -> Fired:
     """Say what bounds the window: the sentence to forward."""
-    path, window = facts.path, facts.path.window
+    path = facts.path
     if not path.length_ns:
-        empty = f"{headline_subject(window, path.graph)}: empty (0 ms)"
+        empty = f"{headline_subject(facts.of_window)}: empty (0 ms)"
         return Fired({"window_ns": 0}, said={"headline": empty})
     # Of equal classes the one that comes first in the order of the table.
     bound, time_ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
@@ -35,8 +35,8 @@ def bound_by(facts: PathFacts) -> Fired:
     }  # fmt: skip
     chosen = facts.segments_in_classes(next(one for one in BoundBy if one.label == bound))
     text = headline.bound_by(
-        headline_subject(window, path.graph), short_labels(path.graph)[bound], evidence["share"],
-        facts.main_rank(chosen), headline_lengths(window, path.graph),
+        headline_subject(facts.of_window), short_labels(path.graph)[bound], evidence["share"],
+        facts.main_rank(chosen), headline_lengths(facts.of_window),
     )  # fmt: skip
     return Fired(evidence, _confidence(facts), said={"headline": text})
 

@@ -118,7 +118,7 @@ def write_output(
     *,
     table: str = "",
 ) -> None:
-    """Write an answer as JSON or as CSV where a file is named for it, else print it; beside a file its first line.
+    """Write an answer as JSON or as CSV where a file is named for it, else print it; next to a file its first line.
 
     Args:
         options: the command line.

@@ -14,6 +14,7 @@ from analyses.display.sentence_format import and_more, as_sentence
 from analyses.display.text_layout import Line, duration_text, percent, table
 from analyses.source.graph_names import naming_notes_of_rows
 from analyses.source.window_report import (
+    WindowFacts,
     default_lines,
     job_record,
     missing_lines,
@@ -186,7 +187,7 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
         first,
         "",
         f"{graph.path.name}{whose(graph.rank, len(graph.rank_graphs))}",
-        *window_lines(window, graph),
+        *window_lines(WindowFacts.of(window, graph)),
         *missing_lines(window),
         *rest,
         *unknown_wait_lines(graph),

@@ -21,8 +21,8 @@ from analyses.display.sentence_format import as_sentence, brief_duration, counte
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
 from analyses.source.graph_names import naming_notes_of_rows
 from analyses.source.window_report import (
+    WindowFacts,
     default_lines,
-    has_iteration,
     measured_subject,
     missing_lines,
     slack_lines,
@@ -305,7 +305,7 @@ def _iteration_of(window: WindowQuery) -> WindowQuery:
 
 def _latency(graph: DependencyGraph, window: WindowQuery, asked: Sequence[NamedChange]) -> Replayed | None:
     """Replay the latency of a step after changes, where the iteration is of another length."""
-    if not asked or not has_iteration(window(graph), graph):
+    if not asked or not WindowFacts.of(window(graph), graph).has_iteration:
         return None
     # A change may name what only the iteration holds.
     with suppress(QueryError):
@@ -451,7 +451,7 @@ LEAST_NAMED_SHARE = 0.05
 NEW_SILENCE = 0.1
 """The share of a window that new time without an operator is worth a warning."""
 IS_A_BOUND = "like_median"
-"""A scenario that no change achieves: it bounds what noise costs (docs/evidence/replay.md)."""
+"""A scenario that no change achieves: it bounds what noise costs (docs/evidence.md)."""
 OF_RANK = re.compile(r"rank (\d+): (.*)", re.DOTALL)
 
 
@@ -754,7 +754,7 @@ def _window_name(found: WhatIf, *, moves_communication: bool = False) -> str:
 
 def _subject(found: WhatIf) -> str:
     """Name the window in front of a colon; of an engine's steps phase, count, batch and median."""
-    return measured_subject(found.replayed.window, found.graph)
+    return measured_subject(WindowFacts.of(found.replayed.window, found.graph))
 
 
 def _trusted(found: WhatIf, said: str, *, moves_communication: bool = False) -> str:
@@ -821,7 +821,7 @@ def _window_lines(found: WhatIf) -> list[Line]:
                 f"{OTHER_STEP}."
             )
         ]
-    return [f"{graph.path.name}{of}", *window_lines(window, graph), *missing_lines(window), *chosen]
+    return [f"{graph.path.name}{of}", *window_lines(WindowFacts.of(window, graph)), *missing_lines(window), *chosen]
 
 
 def _assumption_lines(found: WhatIf) -> list[Line]:

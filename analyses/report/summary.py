@@ -17,7 +17,7 @@ from analyses.display.text_layout import clipped
 from analyses.report.gain_curves import gain_name
 from analyses.report.page_labels import capitalized, length_name, page_labels, sentence
 from analyses.report.path_lanes import PathPicture, path_picture
-from analyses.source.window_report import has_iteration, headline_subject, represents_phase, verdict_of_job
+from analyses.source.window_report import headline_subject, verdict_of_job
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.what_if.opportunities import Opportunity
@@ -152,7 +152,7 @@ def _headline(facts: PathFacts, bound: PathFinding, found: Sequence[PathFinding]
     if missing := bound.evidence.get("missing"):
         return capitalized(what_is_not_shown(facts, missing, bound.evidence["missing_share"]))
     rank = facts.main_rank(facts.segments_in_classes(BoundBy[_largest_class(path).upper()]))
-    return _headline_of(headline_subject(path.window, path.graph), _cause(facts, bound), rank)
+    return _headline_of(headline_subject(facts.of_window), _cause(facts, bound), rank)
 
 
 def _headline_of(subject: str, bound: str, rank: int | None) -> str:
@@ -182,7 +182,7 @@ def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> lis
     found = [
         *([_gain_figure(facts, bound)] if bound.saves_ns is not None else []),
         KeyFigure(brief_share(facts.share(time_ns)), f"of the critical path is {what}"),
-        KeyFigure(brief_duration(path.length_ns), _length_text(path)),
+        KeyFigure(brief_duration(path.length_ns), _length_text(facts)),
     ]
     delaying = verdict_of_job(path)
     if delaying is not None and delaying.rank is not None:
@@ -192,7 +192,7 @@ def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> lis
             f"{'a step' if bool(delaying.steps) else 'the window'})"
         )
         found.append(KeyFigure(brief_duration(delaying.median_caused_ns), text))
-    if has_iteration(window, path.graph):
+    if facts.of_window.has_iteration:
         found.append(KeyFigure(brief_duration(window.gpu_ns), "iteration"))
     largest_card = max(cards, key=lambda card: card.saved_ns, default=None)
     if largest_card and largest_card.saved_ns:
@@ -200,9 +200,9 @@ def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> lis
     return found
 
 
-def _length_text(path: CriticalPath) -> str:
-    name = length_name(path.window, path.graph)
-    return f"median {name}" if represents_phase(path.window, path.graph) else name
+def _length_text(facts: PathFacts) -> str:
+    name = length_name(facts.path.window, facts.graph)
+    return f"median {name}" if facts.of_window.represents_phase else name
 
 
 def _gain_figure(facts: PathFacts, bound: PathFinding) -> KeyFigure:

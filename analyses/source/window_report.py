@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -38,7 +39,7 @@ from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
 from hta_graph.paths.rank_crossings import crossings, held_up_by
 from hta_graph.paths.step_table import OUTLIER_FACTOR, StepRow, kinds_of_unlike_length, notable_steps, step_rows
-from hta_graph.paths.windows import Window, step_lengths
+from hta_graph.paths.windows import StepLength, Window, step_lengths
 from hta_graph.trace.engine_steps import BY_GRAPH_LAUNCH
 
 if TYPE_CHECKING:
@@ -133,16 +134,66 @@ ALIKE = 0.05
 DIGITS = re.compile(r"\d+")
 
 
-def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
+@dataclass(frozen=True)
+class WindowFacts:
+    """What a graph knows of a window, asked once, so that the sentences about it ask no graph.
+
+    ``steps`` are all steps of the trace. ``row`` is the step of an inference engine that the window is, ``engine`` are
+    all of its steps; of a job those of its first rank with all rows.
+    """
+
+    window: Window
+    is_job: bool
+    has_gpu: bool
+    steps: Sequence[StepLength]
+    engine: Sequence[EngineStepRow]
+    row: EngineStepRow | None
+
+    @classmethod
+    def of(cls, window: Window, graph: DependencyGraph) -> WindowFacts:
+        """Ask a graph."""
+        engine = () if window.step is None or window.form == "cpu" else engine_rows(graph)
+        row = next((row for row in engine if row.number == window.step), None)
+        return cls(window, graph.is_job, bool(graph.is_gpu.any()), step_lengths(graph), engine, row)
+
+    @property
+    def length_ns(self) -> int:
+        """The length of the window."""
+        return self.window.end_ns - self.window.start_ns
+
+    @property
+    def alike(self) -> list[EngineStepRow]:
+        """The engine's steps of the same phase."""
+        row = self.row
+        return [one for one in self.engine if row and one.phase == row.phase and (len(one.rows) or one is row)]
+
+    @property
+    def represents_phase(self) -> bool:
+        """Whether the window was chosen as the median of several engine steps of one phase."""
+        return self.window.is_default and len(self.alike) > 1
+
+    @property
+    def has_iteration(self) -> bool:
+        """Whether a step's latency is analyzed and its iteration is of another length: only these tile the run."""
+        if self.window.step is None or self.window.form != "usual" or not self.has_gpu:
+            return False
+        return abs(self.window.gpu_ns - self.length_ns) > ALIKE * self.length_ns
+
+    @property
+    def is_first_step(self) -> bool:
+        """Whether the window is the first step of the trace: its iteration begins before what is recorded."""
+        return self.window.step is not None and self.window.step == next((one.number for one in self.steps), -1)
+
+
+def window_lines(facts: WindowFacts) -> list[str]:
     """Name a window and its lengths: iteration, latency and time on the CPU are different things."""
-    label, length = short_label(window.label), window.end_ns - window.start_ns
-    on_cpu, has_gpu = f"{duration_text(window.cpu_ns)} on the CPU", bool(graph.is_gpu.any())
+    window, length, has_gpu, is_first = facts.window, facts.length_ns, facts.has_gpu, facts.is_first_step
+    label, on_cpu = short_label(window.label), f"{duration_text(window.cpu_ns)} on the CPU"
     if not window.is_named:
         # The recording may be longer on both sides: events without work before it, polls behind it.
         return [_part_of_trace(label, length, is_whole=window.label == "whole trace", has_gpu=has_gpu)]
-    is_first = is_first_step(window, graph)
-    if window.step is not None and window.form == "gpu" and (graph.is_job or (is_first and has_gpu)):
-        if is_first and _engine_row(window, graph) is not None and not graph.is_job:
+    if window.step is not None and window.form == "gpu" and (facts.is_job or (is_first and has_gpu)):
+        if is_first and facts.row is not None and not facts.is_job:
             from_first = "from its first GPU work (no previous step) to the end of that work"
             return [f"{label}: {duration_text(length)}, {from_first}"]
         return [_job_iteration(label, length, is_first=is_first)]
@@ -155,9 +206,7 @@ def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
         return [f"{label}: {latency}; {on_cpu}" if window.form == "usual" else f"{label}: {on_cpu}"]
     if window.form == "usual":
         of_latency = (
-            ["  Percentages are of the latency; use --gpu-window for the iteration."]
-            if has_iteration(window, graph)
-            else []
+            ["  Percentages are of the latency; use --gpu-window for the iteration."] if facts.has_iteration else []
         )
         return [f"{label}: {latency}", f"  {iteration}; {on_cpu}", *of_latency]
     return (
@@ -193,39 +242,20 @@ def engine_rows(graph: DependencyGraph) -> Sequence[EngineStepRow]:
     return () if rank is None else engine_step_table(rank)
 
 
-def _engine_row(window: Window, graph: DependencyGraph) -> EngineStepRow | None:
-    if window.step is None or window.form == "cpu":
-        return None
-    return next((row for row in engine_rows(graph) if row.number == window.step), None)
-
-
-def headline_subject(window: Window, graph: DependencyGraph) -> str:
+def headline_subject(facts: WindowFacts) -> str:
     """Name a window in front of a colon; of an engine's steps phase, count and batch."""
-    row = _engine_row(window, graph)
+    row, alike = facts.row, facts.alike
     if row is None:
-        return headline_name(window)
-    if not window.is_default:
+        return headline_name(facts.window)
+    if not facts.window.is_default:
         return f"{row.label}{_sizes([row])}"
-    alike = _of_phase(row, graph)
     return counted_steps(len(alike), row.phase, _sizes(alike), [one.graph_launches for one in alike])
 
 
-def measured_subject(window: Window, graph: DependencyGraph) -> str:
+def measured_subject(facts: WindowFacts) -> str:
     """Name a window as :func:`headline_subject` does; where it is the median of an engine's steps, with its length."""
-    subject = headline_subject(window, graph)
-    if not represents_phase(window, graph):
-        return subject
-    return f"{subject}, {median_length(window.end_ns - window.start_ns)}"
-
-
-def represents_phase(window: Window, graph: DependencyGraph) -> bool:
-    """Return whether a window was chosen as the median of several engine steps of one phase."""
-    row = _engine_row(window, graph)
-    return row is not None and window.is_default and len(_of_phase(row, graph)) > 1
-
-
-def _of_phase(row: EngineStepRow, graph: DependencyGraph) -> list[EngineStepRow]:
-    return [one for one in engine_rows(graph) if one.phase == row.phase and (len(one.rows) or one is row)]
+    subject = headline_subject(facts)
+    return f"{subject}, {median_length(facts.length_ns)}" if facts.represents_phase else subject
 
 
 def _sizes(rows: Sequence[EngineStepRow]) -> str:
@@ -238,23 +268,20 @@ PHASES_NAMED = 3
 """How many other phases a headline names, those that take most time first."""
 
 
-def _engine_lengths(row: EngineStepRow, window: Window, graph: DependencyGraph) -> list[str]:
+def _engine_lengths(row: EngineStepRow, facts: WindowFacts) -> list[str]:
     """Name the iteration of an engine's step, what of it the GPU is idle, what the latency waits for, other phases."""
-    is_job = graph.is_job
-    length = window.end_ns - window.start_ns
-    is_median = represents_phase(window, graph)
-    named = [median_length(length)] if is_median else _lengths(None, length, None, None)
+    is_job, length = facts.is_job, facts.length_ns
+    named = [median_length(length)] if facts.represents_phase else _lengths(None, length, None, None)
     if not is_job:
         before_first = max(row.idle_before_ns - row.before_recording_ns, 0)
         named.append(engine_idle(before_first, row.idle_ns - before_first, length, on_cpu=row.is_on_cpu))
     if (before_ns := row.unrecorded_ns) and not is_job:
         named.append(f"it first waits {brief_duration(before_ns)} for GPU work from before the recording")
-    rows = engine_rows(graph)
-    earlier = [one for one in rows if one.number < row.number and len(one.rows)]
+    earlier = [one for one in facts.engine if one.number < row.number and len(one.rows)]
     if earlier and row.waits_ns > ALIKE * row.latency_ns and not is_job:
         what = f"{earlier[-1].label}{_sizes([earlier[-1]])}"
         named.append(f"{brief_duration(row.waits_ns)} of its {brief_duration(row.latency_ns)} latency waits for {what}")
-    return ["; ".join(named + (_other_phases(row, rows) if window.is_default else []))]
+    return ["; ".join(named + (_other_phases(row, facts.engine) if facts.window.is_default else []))]
 
 
 def _other_phases(row: EngineStepRow, rows: Sequence[EngineStepRow]) -> list[str]:
@@ -265,25 +292,25 @@ def _other_phases(row: EngineStepRow, rows: Sequence[EngineStepRow]) -> list[str
     return [other_phase(counts[one], one, time[one] / total) for one in others[:PHASES_NAMED]]
 
 
-def headline_lengths(window: Window, graph: DependencyGraph) -> list[str]:
+def headline_lengths(facts: WindowFacts) -> list[str]:
     """Name the lengths of a window as a headline gives them."""
-    if (row := _engine_row(window, graph)) is not None:
-        return _engine_lengths(row, window, graph)
-    *others, last = _own_lengths(window, graph)
-    return [*others, "; ".join([last, *_longer_steps(window, graph)])]
+    if facts.row is not None:
+        return _engine_lengths(facts.row, facts)
+    *others, last = _own_lengths(facts)
+    return [*others, "; ".join([last, *_longer_steps(facts)])]
 
 
 LONGER_SHARE = 0.5
 """Where longer steps add more than this share of the time of all, the median step shows the smaller part of a run."""
 
 
-def _longer_steps(window: Window, graph: DependencyGraph) -> list[str]:
+def _longer_steps(facts: WindowFacts) -> list[str]:
     """Name the steps that take most of the time where the median step, chosen by default, is not one of them.
 
     A checkpoint or an evaluation in every third step may cost more than all steps between, and no median shows it.
     """
-    found = [one for one in step_lengths(graph) if one.is_candidate] if window.is_default else []
-    usual_ns = next((one.iteration_ns for one in found if one.number == window.step), None)
+    found = [one for one in facts.steps if one.is_candidate] if facts.window.is_default else []
+    usual_ns = next((one.iteration_ns for one in found if one.number == facts.window.step), None)
     if usual_ns is None:
         return []
     longer = [one for one in found if one.iteration_ns > OUTLIER_FACTOR * usual_ns]
@@ -310,15 +337,15 @@ def _longer_steps_sentence(numbers: Sequence[int], share: float, steps: int) -> 
     return f"{named} {brief_share(share)} of the time of {counted(steps, 'step')}"
 
 
-def _own_lengths(window: Window, graph: DependencyGraph) -> list[str]:
-    length, has_gpu = window.end_ns - window.start_ns, bool(graph.is_gpu.any())
-    if window.is_named and (window.form == "cpu" or not (has_gpu or graph.is_job)):
+def _own_lengths(facts: WindowFacts) -> list[str]:
+    window, length = facts.window, facts.length_ns
+    if window.is_named and (window.form == "cpu" or not (facts.has_gpu or facts.is_job)):
         return _lengths(None, None, length, None)
     if not window.is_named:
         return _lengths(None, None, None, length)
     if window.step is not None and window.form == "gpu":
         return _lengths(None, length, None, None)
-    return _lengths(length, window.gpu_ns if has_iteration(window, graph) else None, None, None)
+    return _lengths(length, window.gpu_ns if facts.has_iteration else None, None, None)
 
 
 def _lengths(latency_ns: int | None, iteration_ns: int | None, cpu_ns: int | None, length_ns: int | None) -> list[str]:
@@ -326,19 +353,6 @@ def _lengths(latency_ns: int | None, iteration_ns: int | None, cpu_ns: int | Non
     named = (("latency ", latency_ns, ""), ("iteration ", iteration_ns, ""), ("", cpu_ns, " on the CPU"),
              ("length ", length_ns, ""))  # fmt: skip
     return [f"{kind}{brief_duration(ns)}{behind}" for kind, ns, behind in named if ns is not None]
-
-
-def has_iteration(window: Window, graph: DependencyGraph) -> bool:
-    """Return whether a step's latency is analyzed and its iteration is of another length: only these tile the run."""
-    if window.step is None or window.form != "usual" or not graph.is_gpu.any():
-        return False
-    length_ns = window.end_ns - window.start_ns
-    return abs(window.gpu_ns - length_ns) > ALIKE * length_ns
-
-
-def is_first_step(window: Window, graph: DependencyGraph) -> bool:
-    """Return whether a window is the first step of the trace: its iteration begins before what is recorded."""
-    return window.step is not None and window.step == _first_step(graph)
 
 
 def _first_step(graph: DependencyGraph) -> int:
@@ -359,12 +373,12 @@ def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRo
     """
     if not window.is_default:
         return []
-    found = step_lengths(graph)
+    facts = WindowFacts.of(window, graph)
+    found, row = facts.steps, facts.row
     if not found:
         return [_no_steps(*_suggested_annotation(graph))]
     dropped = graph.trace.calls_without_work
     notes = [_dropped_calls(dropped)] if dropped else []
-    row = _engine_row(window, graph)
     if row is not None and row.engine.engine == BY_GRAPH_LAUNCH:
         of_one = (
             "No annotation names a step: the only graph launch is taken as one."
@@ -374,18 +388,14 @@ def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRo
         notes = [of_one, *notes]
     if len(found) == 1:
         return [f"{window.label} is the only step.", *notes]
+    listed = _steps_table(steps, graph, window.step, len(found)) if steps else []
     if row is not None:
-        alike = _of_phase(row, graph)
-        return [
-            _chosen(window.label, len(alike), row.phase, len(found)),
-            *notes,
-            *(_steps_table(steps, graph, window.step, len(found)) if steps else []),
-        ]
+        return [_chosen(window.label, len(facts.alike), row.phase, len(found)), *notes, *listed]
     candidates, only_first = sum(one.is_candidate for one in found), all(one.is_candidate for one in found[1:])
     return [
         _median_step(window.label, candidates, len(found), only_first=only_first),
         *([_kinds_of_steps(kinds)] if (kinds := kinds_of_unlike_length(graph)) else []),
-        *(_steps_table(steps, graph, window.step, len(found)) if steps else []),
+        *listed,
     ]
 
 

@@ -44,7 +44,7 @@ def launching_calls(trace: Trace) -> Ids:
 class Launches:
     """The calls that launched events and the operators around, each found when it is first asked for.
 
-    It knows no graph, which keeps it and what asks it: so each goes when nobody needs it any more.
+    It knows no graph, which keeps it and what asks it: so each goes when no one needs it any more.
     """
 
     def __init__(self, events: EventTable, timeline: Timeline, calls: Callable[[], Ids]) -> None:

@@ -42,7 +42,7 @@ def graph_of_answer(data: Stored, **values: Any) -> DependencyGraph:
 
 
 def read_answer(size: int, source: BufferedReader) -> memoryview:
-    """Take so many bytes from a stream; they are in memory once.
+    """Take a number of bytes from a stream; they are in memory once.
 
     Raises:
         EOFError: the stream ends early.

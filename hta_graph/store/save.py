@@ -122,7 +122,7 @@ def _loaded_graph(record: dict[str, Any], columns: Iterator[Column]) -> Dependen
 
 
 def _checked_graph(record: dict[str, Any], columns: Iterator[Column]) -> DependencyGraph:
-    """Return a graph of what somebody else may have written: its path is shown and not opened on the network.
+    """Return a graph of what others may have written: its path is shown and not opened on the network.
 
     Raises:
         ValueError: texts cannot be printed, or an edge is impossible.

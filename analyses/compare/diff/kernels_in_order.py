@@ -80,7 +80,7 @@ def kernel_changes(control: Scope, test: Scope) -> pd.DataFrame:
     """Align what both runs enqueued, by call path and kernel name in order, and list the differences.
 
     Where other kernels are at one place these are ``replaced``; the same kernel at another place or on another stream
-    is ``moved``. A call path that differs is told as before ⇒ after.
+    is ``moved``. A call path that differs is shown as before ⇒ after.
     """
     paths = CallPaths()
     left, right = (EnqueuedWork.with_host_collectives(scope, paths) for scope in (control, test))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 
 import numpy as np
@@ -22,7 +22,7 @@ from analyses.compare.diff.job_side import CAUSE_KEYS, GROUP_KEYS, JobRows, JobS
 from analyses.compare.diff.kernels_in_order import EnqueuedWork
 from analyses.compare.diff.length_comparison import outermost_operators
 from analyses.compare.diff.regression import Setting
-from analyses.compare.diff.sides import Side, sides_of_steps
+from analyses.compare.diff.sides import Lengths, Side, sides_of_steps
 from analyses.compare.diff.step_kinds import StepContents
 from analyses.declare.scope import Scope
 from analyses.questions.memory_timeline import allocations
@@ -146,8 +146,7 @@ def profile_of(
 
 def _side_of_rank(side: Side) -> JobSide:
     """Return what is kept of a rank's steps."""
-    graph, lengths = side.graph, side.lengths_ns
-    listed = listed_steps(lengths).tolist()
+    graph, listed = side.graph, listed_steps(side.lengths_ns).tolist()
     paths = [side.paths[at] for at in listed]
     rank = graph.rank or 0
     host = graph.trace.settings.get("host_name")
@@ -155,18 +154,11 @@ def _side_of_rank(side: Side) -> JobSide:
         files={rank: graph.path},
         hosts={rank: host} if host else {},
         world_size=graph.trace.world_size,
-        measure=side.measure,
-        warms_up=side.warms_up,
-        lengths_ns=lengths,
-        numbers=side.numbers,
-        label=side.label,
-        unexplained_ns=side.unexplained_ns,
-        steps_recorded=len(graph.steps()),
         rows=JobRows(len(paths), class_times(paths), event_times(paths), *_no_rows_of_ranks()),
         missing=(),
         verdict=NO_VERDICT,
         path_numbers=tuple(side.numbers[listed].tolist()),
-        annotations=side.annotations,
+        **{one.name: getattr(side, one.name) for one in fields(Lengths)},
     )
 
 
