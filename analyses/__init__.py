@@ -1,4 +1,4 @@
-"""What one asks of a dependency graph: one file per question, listed in :mod:`analyses.catalogue`.
+"""What one asks of a dependency graph: one file per question, listed in :mod:`analyses.questions.catalogue`.
 
 Three groups of names: windows (``whole``, ``per_step``, ``in_window`` make the :class:`Scope` that a question
 looks at), the questions (modules with ``answer``, ``figure`` and their tables as functions), and the names of Holistic
@@ -12,7 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from analyses.diff import run_diff
+    from analyses.compare.diff import run_diff
+    from analyses.declare.scope import Scope, in_window, per_step, whole
     from analyses.hta.critical_path import CPEdgeType
     from analyses.hta.execution_trace import add_et_column, correlate_execution_trace, load_execution_trace
     from analyses.hta.filters import (
@@ -59,13 +60,12 @@ if TYPE_CHECKING:
     )
     from analyses.report.gain_curves import gain_curves
     from analyses.report.timeline import timeline_page
-    from analyses.scope import Scope, in_window, per_step, whole
 
 
 # For type checkers and editors, which do not run __getattr__.
 
 _QUESTIONS = {
-    "analyses.diff": ("run_diff",),
+    "analyses.compare.diff": ("run_diff",),
     "analyses.questions": (
         "annotation_times",
         "attribution",
@@ -106,7 +106,7 @@ _HOME = {
     "NameFilter": "analyses.hta.filters",
     "QueryFilter": "analyses.hta.filters",
     "RankFilter": "analyses.hta.filters",
-    "Scope": "analyses.scope",
+    "Scope": "analyses.declare.scope",
     "TimeRangeFilter": "analyses.hta.filters",
     "TimeSeriesTypes": "analyses.hta.queues_and_launches",
     "Trace": "analyses.hta.trace",
@@ -117,11 +117,11 @@ _HOME = {
     "add_et_column": "analyses.hta.execution_trace",
     "correlate_execution_trace": "analyses.hta.execution_trace",
     "gain_curves": "analyses.report.gain_curves",
-    "in_window": "analyses.scope",
+    "in_window": "analyses.declare.scope",
     "load_execution_trace": "analyses.hta.execution_trace",
-    "per_step": "analyses.scope",
+    "per_step": "analyses.declare.scope",
     "timeline_page": "analyses.report.timeline",
-    "whole": "analyses.scope",
+    "whole": "analyses.declare.scope",
 }
 """What else is offered here → the module where it stands."""
 _ROOM = {name: room for room, names in _QUESTIONS.items() for name in names}

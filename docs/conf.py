@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import analyses
 import hta_graph
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -11,10 +11,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hta_graph.build import build_graph, critical_path
-    from hta_graph.dataframe_import import from_dataframes
+    from hta_graph.base.errors import HtaGraphError
+    from hta_graph.build.from_dataframes import from_dataframes
+    from hta_graph.build.from_trace import build_graph, critical_path
     from hta_graph.dependencies.rules import DEFAULT_RULES
-    from hta_graph.errors import HtaGraphError
     from hta_graph.export.parquet import load_graph, save_graph
     from hta_graph.export.picture import render
     from hta_graph.export.sync_dependencies import sync_dependencies
@@ -44,15 +44,15 @@ _HOME = {
     "DependencyGraph": "hta_graph.graph.dependency_graph",
     "EdgeKind": "hta_graph.model",
     "EventKind": "hta_graph.model",
-    "HtaGraphError": "hta_graph.errors",
+    "HtaGraphError": "hta_graph.base.errors",
     "JobGraph": "hta_graph.graph.job_graph",
     "Trace": "hta_graph.trace.table",
     "annotation": "hta_graph.paths.windows",
     "between": "hta_graph.paths.windows",
-    "build_graph": "hta_graph.build",
+    "build_graph": "hta_graph.build.from_trace",
     "build_job": "hta_graph.multi_rank.build_job",
-    "critical_path": "hta_graph.build",
-    "from_dataframes": "hta_graph.dataframe_import",
+    "critical_path": "hta_graph.build.from_trace",
+    "from_dataframes": "hta_graph.build.from_dataframes",
     "load_graph": "hta_graph.export.parquet",
     "read_graphs": "hta_graph.multi_rank.read_ranks",
     "read_job": "hta_graph.multi_rank.build_job",

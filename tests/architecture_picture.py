@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from hta_graph.storage.atomic_write import write_file
+from hta_graph.base.storage.atomic_write import write_file
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "pictures" / "architecture"
@@ -25,40 +25,30 @@ SAYS = {
     "hta": "the names and shapes of\nHolistic Trace Analysis",
     "torch": "a handler for\ntorch.profiler",
     "report": "the report and the timeline, as pages",
-    "catalogue": "all questions",
-    "diff": "two runs or jobs,\ncompared",
-    "gate": "pass or fail against\na baseline",
-    "help_index": "each question's help\nand options",
     "questions": "one file per question, with its figure;\nnone imports another",
-    "analysis": "shared by all answers",
+    "compare": "two runs or jobs, compared;\npass or fail against a baseline",
+    "advice": "verdicts and rules,\nwith predicted savings",
+    "source": "shared by all answers",
     "chakra": "workloads for simulators: converted, checked, simulated",
     "export": "files for other programs: Parquet, JSON, Perfetto, pictures, anonymized traces",
     "multi_rank": "ranks read in parallel,\nmatched and joined; why they wait",
     "roofline": "FLOPs and bytes\nof operators",
-    "build": "trace + rules = graph",
-    "bounds": "what changes\nsave at most",
-    "captures": "kernels of CUDA graphs,\nnamed by their capture",
-    "graph_annotations": "kernels of CUDA graphs,\nannotated by the program",
-    "dataframe_import": "graphs from\nDataFrames",
-    "gpu_activity": "kinds of GPU work,\nqueues, overlap",
-    "what_if": "replay with changes:\nscenarios, slack",
-    "attribution": "owners of\nGPU work",
+    "build": "trace + rules = graph;\ngraphs from DataFrames",
+    "what_if": "replay with changes, scenarios, slack;\nwhat changes save at most",
+    "attribution": "owners of GPU work;\nkernels of CUDA graphs, named by captures",
     "dependencies": "one rule per kind of wait",
     "graph_cache": "graphs in the user's\ncache folder",
     "paths": "windows, critical paths, idle gaps",
-    "alignment": "sequences of activities,\naligned",
     "graph": "points, edges, and the facade\nDependencyGraph",
+    "base": "shared by all",
     "trace": "from bytes to columns; only here: JSON, SQLite and the profilers' names",
-    "safe_regex": "patterns with\na time limit",
-    "storage": "local and remote files,\natomic writes",
-    "arrays": "shared by all",
 }
 """Room → what it is, in few words; of rooms that are drawn as one box, the first one."""
 SHOWN_INSIDE = ("dependencies", "paths")
 """Rooms whose own rooms are listed, from the highest floor on."""
 PACKAGES = {
-    "analyses": ("questions asked of the graph", "#dbe9f6", "analysis"),
-    "hta_graph": ("from a trace to its graph", "#e3f1df", "arrays"),
+    "analyses": ("questions asked of the graph", "#dbe9f6", "source"),
+    "hta_graph": ("from a trace to its graph", "#e3f1df", "base"),
 }
 """Package → what it is, its colour, and the room from which floor on downwards all is drawn as one box."""
 LINE, SMALL, INK, FONT = "#7a8794", "#4a5560", "#1c2733", "Helvetica,Arial,sans-serif"

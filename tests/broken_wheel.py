@@ -17,7 +17,7 @@ def module_of(value: object) -> str:
     """Return the name that a wheel has for the file in which something is defined.
 
     >>> module_of(hg.HtaGraphError)
-    'hta_graph/errors.py'
+    'hta_graph/base/errors.py'
     """
     return inspect.getmodule(value).__name__.replace(".", "/") + ".py"  # type: ignore[union-attr]
 

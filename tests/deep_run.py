@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hta_graph.text.sanitize import sanitize_lines
+from hta_graph.base.text.sanitize import sanitize_lines
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "evidence" / "deep_run.md"

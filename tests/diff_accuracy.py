@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 import hta_graph as hg
-from analyses.diff.job_diff import between_jobs
-from analyses.diff.job_side import JobSide, side_of_job
-from analyses.diff.length_comparison import Comparison, compare
-from analyses.diff.run_diff import answer_of_comparison, between_runs
-from analyses.diff.sides import Neighbors, Side, sides_of_steps
-from analyses.diff.step_kinds import kinds_of_steps
-from hta_graph.errors import HtaGraphError
+from analyses.compare.diff.job_diff import between_jobs
+from analyses.compare.diff.job_side import JobSide, side_of_job
+from analyses.compare.diff.length_comparison import Comparison, compare
+from analyses.compare.diff.run_diff import answer_of_comparison, between_runs
+from analyses.compare.diff.sides import Neighbors, Side, sides_of_steps
+from analyses.compare.diff.step_kinds import kinds_of_steps
+from hta_graph.base.errors import HtaGraphError
 from hta_graph.model import Ints
 from tests.support.noisy_runs import noisy_run
 from tests.support.shared_traces import SHARED

@@ -23,11 +23,11 @@ from pathlib import Path
 import numpy as np
 
 import hta_graph as hg
-from analyses.diff.regression import ruling
-from analyses.gate.answer_of_gate import causes
-from analyses.gate.compare_profiles import compare_profiles
-from analyses.gate.run_profile import RunProfile, profile_of
-from hta_graph.errors import CannotCompareError, HtaGraphError
+from analyses.compare.diff.regression import ruling
+from analyses.compare.gate.answer_of_gate import causes
+from analyses.compare.gate.compare_profiles import compare_profiles
+from analyses.compare.gate.run_profile import RunProfile, profile_of
+from hta_graph.base.errors import CannotCompareError, HtaGraphError
 from tests.support.gate_pairs import CAUSES, NOISES, Cause, halves, plain_run, run, size_of
 from tests.support.job_pairs import job_of_steps
 from tests.support.shared_traces import SHARED

@@ -19,7 +19,7 @@ from typing import Any
 import networkx as nx
 
 import hta_graph as hg
-from hta_graph.errors import DefectError
+from hta_graph.base.errors import DefectError
 from tests.support.foreign_traces import MERGERS, SOUND_JOBS, sound_ranks
 from tests.support.fuzzed_command import run_fuzzed
 from tests.support.invariants import require

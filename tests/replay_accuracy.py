@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import hta_graph as hg
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.model import EdgeKind
 from tests.edge_accuracy import read
 from tests.matching_accuracy import SCENARIOS, random_shape

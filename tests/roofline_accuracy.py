@@ -18,8 +18,8 @@ from pathlib import Path
 import hta_graph as hg
 from analyses.advice.facts import PathFacts
 from analyses.advice.rules import advice_of
+from analyses.declare.scope import whole
 from analyses.questions import roofline
-from analyses.scope import whole
 from hta_graph.roofline.devices import known_devices
 from tests.simulator import Dialect, Program, Run, Stream, pytorch_idioms, simulate, to_bytes, write
 from tests.simulator.program import Gap, Launch, Op, Record, Statement, SyncDevice, Wait

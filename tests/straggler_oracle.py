@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
 from hta_graph.model import Bools, Floats
 from tests.support.pipeline_job import StragglerJob, read_straggler_job
 from tests.support.pipeline_step_replay import StragglerReplay

@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Any
 
 import hta_graph as hg
-from hta_graph.errors import DefectError
+from hta_graph.base.errors import DefectError
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.dialect import Exact
 from tests.support.foreign_traces import foreign_traces

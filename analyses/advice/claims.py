@@ -15,10 +15,10 @@ from analyses.advice.facts import PathFacts, PathFinding
 from analyses.advice.gpu_rules import fusible_chains, tf32_factors, unbucketed, unfused_kernels_of, work_limits
 from analyses.advice.host_rules import tiny_kernels_of
 from analyses.advice.runtime_rules import code_loading_calls
-from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind
 from hta_graph.paths.critical_path import has_partial_rows
+from hta_graph.paths.gpu_activity import WorkType, activities
 
 Bound = Callable[[PathFacts, PathFinding], int]
 

@@ -11,19 +11,19 @@ import numpy as np
 
 from analyses.display.sentence_format import as_sentence, time_and_share
 from analyses.messages.advice import Advice, saving_and_share
-from hta_graph.arrays import distinct, first_of_runs, last_of_runs, run_numbers, split_intervals, summed_by
-from hta_graph.bounds import Bounds, priced_window
-from hta_graph.errors import DefectError
-from hta_graph.gpu_activity import Activities, activities
+from hta_graph.base.arrays import distinct, first_of_runs, last_of_runs, run_numbers, split_intervals, summed_by
+from hta_graph.base.errors import DefectError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.numbered_names import row_labels
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.gpu_activity import Activities, activities
 from hta_graph.paths.host_pauses import PAUSE_NS, rows_by_pauses, time_in_pauses
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.windows import Window
+from hta_graph.what_if.bounds import Bounds, priced_window
 
 NOTABLE_SHARE = 0.05
 """Advice about less than this share of a window is not given: steps of one program differ by as much."""

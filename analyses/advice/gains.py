@@ -21,16 +21,16 @@ from analyses.advice.facts import NOTABLE_SHARE, PathFacts, PathFinding
 from analyses.advice.host_rules import host_may_poll, may_be_polling
 from analyses.display.labels import short_labels
 from analyses.messages import advice, verdict
-from analyses.window_report import headline_lengths, headline_subject
-from hta_graph.bounds import Bounds
-from hta_graph.errors import QueryError
+from analyses.source.window_report import headline_lengths, headline_subject
+from hta_graph.base.errors import QueryError
+from hta_graph.base.progress import tracked
+from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy, Floats
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import resolved_window
-from hta_graph.progress import tracked
-from hta_graph.text.shorten import short_name, shorten_middle
+from hta_graph.what_if.bounds import Bounds
 from hta_graph.what_if.modified_window import ModifiedWindow, inferred_share
 from hta_graph.what_if.opportunities import (
     Opportunity,

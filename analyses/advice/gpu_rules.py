@@ -10,11 +10,11 @@ import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, PathFacts, PathFinding
 from analyses.messages import advice
-from hta_graph.arrays import distinct, first_of_runs
-from hta_graph.gpu_activity import WorkType, activities
+from hta_graph.base.arrays import distinct, first_of_runs
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
+from hta_graph.paths.gpu_activity import WorkType, activities
 from hta_graph.roofline.demand import Unit
 from hta_graph.roofline.devices import find_device, gpu_name, is_tf32
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, Confidence, PathFacts, PathFinding
 from analyses.messages import advice, verdict
-from hta_graph.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
+from hta_graph.base.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized

@@ -13,13 +13,13 @@ from analyses.display.sentence_format import window_name
 from analyses.messages import advice, job_verdict, verdict
 from analyses.messages.advice import Advice
 from analyses.messages.collective_matching import silent_ranks
-from analyses.window_report import verdict_of_job
-from hta_graph.arrays import distinct, percentiles_by
-from hta_graph.gpu_activity import WorkType, activities
+from analyses.source.window_report import verdict_of_job
+from hta_graph.base.arrays import distinct, percentiles_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import has_partial_rows
+from hta_graph.paths.gpu_activity import WorkType, activities
 from hta_graph.paths.rank_crossings import held_up_by
 from hta_graph.paths.windows import Window
 

@@ -10,7 +10,7 @@ import numpy as np
 from analyses.advice.facts import Confidence, PathFacts, PathFinding
 from analyses.advice.host_rules import may_be_polling
 from analyses.messages import advice
-from hta_graph.arrays import distinct
+from hta_graph.base.arrays import distinct
 from hta_graph.model import BoundBy, EventKind, Reason
 
 SILENT_SHARE = 0.1

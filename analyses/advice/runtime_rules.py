@@ -14,11 +14,11 @@ import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, PathFacts, PathFinding
 from analyses.messages import advice
-from hta_graph.arrays import distinct
-from hta_graph.gpu_activity import activities
+from hta_graph.base.arrays import distinct
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy, EdgeKind, Ids, Ints
+from hta_graph.paths.gpu_activity import activities
 
 LOADING_NS = 100_000
 """A launch takes 2 to 20 µs, and code of one kernel 0.1 ms to seconds to load."""

@@ -22,15 +22,15 @@ from analyses.advice.host_rules import (
     waits_of_window,
 )
 from analyses.advice.runtime_rules import code_loading_calls, usual_launch_ns
-from hta_graph.arrays import take_or
-from hta_graph.errors import QueryError
-from hta_graph.gpu_activity import WorkType, activities
+from hta_graph.base.arrays import take_or
+from hta_graph.base.errors import QueryError
+from hta_graph.base.progress import tracked
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import RETURNS, Bools, BoundBy, EdgeKind, EventKind, Floats, Ids
 from hta_graph.paths.critical_path import has_partial_rows
+from hta_graph.paths.gpu_activity import WorkType, activities
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import resolved_window
-from hta_graph.progress import tracked
 from hta_graph.what_if.changes import Change, overlap_activities, scale_activities
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
 from hta_graph.what_if.reliability import Reliability, reliability_after

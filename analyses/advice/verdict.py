@@ -16,10 +16,10 @@ from analyses.display.labels import short_labels
 from analyses.display.sentence_format import as_sentence, brief_duration, quoted, window_name
 from analyses.messages import advice, job_verdict
 from analyses.messages import verdict as messages
-from analyses.window_report import delay_in_step, job_record, verdict_of_job
+from analyses.source.window_report import delay_in_step, job_record, verdict_of_job
+from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.memo import memoized
 from hta_graph.paths.critical_path import CriticalPath, has_partial_rows
-from hta_graph.text.sanitize import encodable_path
 
 if TYPE_CHECKING:
     import pandas as pd

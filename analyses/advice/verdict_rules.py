@@ -10,9 +10,9 @@ from analyses.advice.facts import Confidence, PathFacts, PathFinding
 from analyses.advice.host_rules import gpu_busy_meanwhile, host_may_poll
 from analyses.display.labels import short_labels
 from analyses.messages import verdict
-from analyses.window_report import clock_lines, headline_lengths, headline_subject
-from hta_graph.arrays import distinct, summed_by
+from analyses.source.window_report import clock_lines, headline_lengths, headline_subject
 from hta_graph.attribution.replayed_names import replayed_names
+from hta_graph.base.arrays import distinct, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.numbered_names import row_labels

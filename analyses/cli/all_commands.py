@@ -1,14 +1,13 @@
 """All commands, and the groups in which the help lists them.
 
 A command is declared in its own file in ``commands``, its group here names it; the commands of analyses are made of how
-:mod:`analyses.catalogue` describes each.
+:mod:`analyses.questions.catalogue` describes each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analyses.catalogue import CATALOGUE
 from analyses.cli.command import Command, CommandGroup
 from analyses.cli.commands.analyses import analysis_commands
 from analyses.cli.commands.cache import CACHE
@@ -24,6 +23,7 @@ from analyses.cli.commands.report import REPORT
 from analyses.cli.commands.schema_and_completion import COMPLETION, SCHEMA
 from analyses.cli.commands.strip_and_counters import COUNTERS, STRIP
 from analyses.cli.commands.what_if import WHAT_IF
+from analyses.questions.catalogue import CATALOGUE
 
 ANALYSES = analysis_commands()
 COMMAND_GROUPS: Mapping[str, tuple[Command | CommandGroup, ...]] = {

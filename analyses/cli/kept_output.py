@@ -92,7 +92,7 @@ def print_kept_lines(command: str, options: argparse.Namespace, compute: Callabl
 def write_kept_json(command: str, options: argparse.Namespace, compute: Callable[[], Mapping[str, Any]]) -> None:
     """Write the document of a command."""
     from analyses.cli.outputs import json_pieces
-    from hta_graph.storage.atomic_write import write_file
+    from hta_graph.base.storage.atomic_write import write_file
 
     def pieces() -> Iterable[bytes]:
         return json_pieces(compute(), options.left_out)

@@ -72,7 +72,7 @@ def _status_after(error: Exception, no_answer: int) -> int | None:
     Where runs are compared for a regression a defect is no regression, either.
     """
     from analyses.display.stderr import say
-    from hta_graph.errors import DefectError, HtaGraphError, RegressionError
+    from hta_graph.base.errors import DefectError, HtaGraphError, RegressionError
 
     if isinstance(error, OSError):
         return _status_without_output(error, no_answer)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 
-from analyses.arg_types import RANK, STEP, expected, share_of_one, size_in_bytes, whole_number
 from analyses.cli.path_args import AnswerFile, CacheFolder, InputFile, InputTraces, OutputFile, OutputFileOrFolder
-from analyses.description import Flag, Reader
+from analyses.declare.arg_types import RANK, STEP, expected, share_of_one, size_in_bytes, whole_number
+from analyses.declare.description import Flag, Reader
 
 READING, RANKS, WINDOW, OUTPUT = "reading", "multiple ranks", "window", "output"
 """Headings of the help, below which options of all commands are."""

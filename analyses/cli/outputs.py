@@ -11,11 +11,11 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from analyses.display.stderr import say
-from hta_graph.errors import UsageError
-from hta_graph.storage.location import resolve_location
+from hta_graph.base.errors import UsageError
+from hta_graph.base.storage.location import resolve_location
 
 if TYPE_CHECKING:
-    from hta_graph.errors import HtaGraphError
+    from hta_graph.base.errors import HtaGraphError
 
 
 PAGES = (".html", ".htm")
@@ -68,7 +68,7 @@ def run_command(options: argparse.Namespace) -> None:
     if target is None:
         options.run(options)
         return
-    from hta_graph.storage.atomic_write import write_file
+    from hta_graph.base.storage.atomic_write import write_file
 
     text = _AnswerText()
     try:
@@ -108,14 +108,14 @@ class Outputs:
 
 def write_json(target: str, document: Mapping[str, Any], left_out: Sequence[HtaGraphError]) -> None:
     """Write a document as JSON; its key ``unread`` lists the errors of files that were left out."""
-    from hta_graph.storage.atomic_write import write_file
+    from hta_graph.base.storage.atomic_write import write_file
 
     write_file(target, json_pieces(document, left_out))
 
 
 def json_pieces(document: Mapping[str, Any], left_out: Sequence[HtaGraphError]) -> Iterator[bytes]:
     """Yield the text of the same."""
-    from hta_graph.text.json_text import to_json
+    from hta_graph.base.text.json_text import to_json
 
     unread = [error.on_command_line for error in left_out]
     return to_json({**document, **({"unread": unread} if unread else {})})

@@ -15,8 +15,8 @@ from analyses.cli.command import Command, CommandGroup
 from analyses.cli.options import OUTPUT, RANKS, READING, WINDOW
 from analyses.display.stderr import say
 from hta_graph import __version__
-from hta_graph.errors import UsageError
-from hta_graph.text.sanitize import sanitize_lines
+from hta_graph.base.errors import UsageError
+from hta_graph.base.text.sanitize import sanitize_lines
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -143,7 +143,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     @staticmethod
     def _did_you_mean(word: str, known: Iterable[str]) -> str:
-        from hta_graph.text.shorten import closest_names
+        from hta_graph.base.text.shorten import closest_names
 
         close = closest_names(word, known, 1)
         return f"; did you mean {close[0]}?" if close else ""

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Self
 
-from hta_graph.errors import TraceError
-from hta_graph.storage.location import Location, expand_file_lists, is_remote, resolve_location
+from hta_graph.base.errors import TraceError
+from hta_graph.base.storage.location import Location, expand_file_lists, is_remote, resolve_location
 
 
 class PathArgument(str):
@@ -99,7 +99,7 @@ def check_paths(options: argparse.Namespace) -> None:
     ]
     # Folders are expanded only where something is written: a table on the terminal overwrites nothing.
     if files or folders:
-        from hta_graph.storage.output_paths import check_outputs  # late: --help needs nothing that writes
+        from hta_graph.base.storage.output_paths import check_outputs  # late: --help needs nothing that writes
 
         check_outputs(files, input_files(options), folders)
 
@@ -118,7 +118,7 @@ def _check_exists(name: str) -> None:
         return
     if name == "-":
         raise TraceError(name, "no such file", "to read standard input, name /dev/stdin")
-    from hta_graph.text.shorten import closest_names
+    from hta_graph.base.text.shorten import closest_names
 
     with suppress(OSError, ValueError):
         if close := closest_names(place.name, [path.name for path in place.parent.iterdir()], 1):

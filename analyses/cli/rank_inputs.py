@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.stderr import ProgressLine, say
-from hta_graph.memory import keep_freed_memory
-from hta_graph.progress import begin_stage, clear_stage
-from hta_graph.storage.location import Location, expand_file_lists
+from hta_graph.base.memory import keep_freed_memory
+from hta_graph.base.progress import begin_stage, clear_stage
+from hta_graph.base.storage.location import Location, expand_file_lists
 
 if TYPE_CHECKING:
     from analyses.display.text_layout import Line
-    from hta_graph.errors import HtaGraphError
+    from hta_graph.base.errors import HtaGraphError
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.graph_cache.trace_cache import GraphCache
     from hta_graph.multi_rank.read_ranks import Progress
@@ -39,7 +39,7 @@ NUMBER = re.compile(r"\d[\d,.]*")
 def error_summary(errors: Sequence[HtaGraphError]) -> str:
     """Summarize the errors of further files by cause, the most frequent first.
 
-    >>> from hta_graph.errors import TraceError
+    >>> from hta_graph.base.errors import TraceError
     >>> broken = TraceError("b.json", "truncated at byte 7", "record it again")
     >>> error_summary([TraceError("a.json", "is empty"), broken])
     '… and 2 more files that cannot be read: 1 × is empty, 1 × truncated at byte …'
@@ -235,7 +235,7 @@ class RankInputs:
 
     def _numbered_by_flight(self, graphs: dict[int, DependencyGraph]) -> dict[int, DependencyGraph]:
         """Use the named dumps, else those next to the traces, as far as they can be read."""
-        from hta_graph.errors import TraceError
+        from hta_graph.base.errors import TraceError
         from hta_graph.multi_rank.matching.flight_recorder import find_flight_dumps
         from hta_graph.multi_rank.matching.flight_sequence_numbers import with_assigned_sequence_numbers
 
@@ -381,8 +381,8 @@ def named_cache_folder(name: str) -> Path:
     Raises:
         OutputError: it cannot be created.
     """
-    from hta_graph.errors import OutputError
-    from hta_graph.storage.location import is_remote, resolve_location
+    from hta_graph.base.errors import OutputError
+    from hta_graph.base.storage.location import is_remote, resolve_location
 
     folder = resolve_location(name)
     if is_remote(folder):

@@ -6,21 +6,21 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from analyses import catalogue
 from analyses.cli.kept_output import print_kept_lines, write_kept_json
 from analyses.cli.outputs import Outputs, print_open_in_browser, write_json
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
-from hta_graph.progress import begin_stage
+from analyses.questions import catalogue
+from hta_graph.base.progress import begin_stage
 
 if TYPE_CHECKING:
     import pandas as pd
     from plotly.graph_objects import Figure
 
-    from analyses.answer import Answer
-    from analyses.description import FromSummaries, IndexEntry
+    from analyses.declare.answer import Answer
+    from analyses.declare.description import FromSummaries, IndexEntry
+    from analyses.declare.scope import Scope
     from analyses.display.text_layout import Line
-    from analyses.scope import Scope
     from hta_graph.graph.dependency_graph import DependencyGraph
 
     AnswerOfScopes = tuple[Answer, list[Scope], Callable[[Answer], Figure]]
@@ -70,13 +70,13 @@ def write_kept_answer(name: str, options: argparse.Namespace, ask: Callable[[], 
 
 
 def _document_of(name: str, found: Answer, scopes: list[Scope]) -> dict[str, Any]:
-    from analyses.answer import answer_document
+    from analyses.declare.answer import answer_document
 
     return answer_document(name, found.on_command_line(), map(_scope_document, scopes))
 
 
 def _lines_of(found: Answer, outputs: Outputs) -> list[Line]:
-    from analyses.answer import answer_lines
+    from analyses.declare.answer import answer_lines
 
     return answer_lines(found.on_command_line(), all_rows=outputs.all_rows)
 
@@ -95,7 +95,7 @@ def write_answer(
 
 def _write_csv_and_figure(name: str, found: Answer, outputs: Outputs, figure: Callable[[Answer], Figure]) -> None:
     from analyses.display.charts import figure_html
-    from hta_graph.storage.atomic_write import write_file
+    from hta_graph.base.storage.atomic_write import write_file
 
     if outputs.csv:
         write_file(outputs.csv, _frame_csv(found.main))
@@ -108,7 +108,7 @@ def _frame_csv(frame: pd.DataFrame) -> bytes:
     """Return a table as CSV in which no name or heading is a formula."""
     from pandas.api.types import is_numeric_dtype
 
-    from hta_graph.text.csv_text import CsvText, harmless_cell
+    from hta_graph.base.text.csv_text import CsvText, harmless_cell
 
     written = frame.rename(columns=harmless_cell)
     for name in written.columns:
@@ -121,7 +121,7 @@ def _frame_csv(frame: pd.DataFrame) -> bytes:
 
 def _scope_document(scope: Scope) -> dict[str, Any]:
     """Return the JSON of a window."""
-    from hta_graph.text.sanitize import encodable_path
+    from hta_graph.base.text.sanitize import encodable_path
 
     return {
         "file": encodable_path(scope.graph.path),

@@ -48,7 +48,7 @@ def _exit_on_signal(number: int, _: object) -> NoReturn:
     # If the modules that start processes or write files are not imported, nothing is left to clean up.
     if "subprocess" in sys.modules:
         _kill_children()
-    if files := sys.modules.get("hta_graph.storage.atomic_write"):
+    if files := sys.modules.get("hta_graph.base.storage.atomic_write"):
         with suppress(Exception):
             files.remove_unfinished()
     with suppress(OSError):

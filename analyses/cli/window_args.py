@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hta_graph.errors import UsageError
+from hta_graph.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from analyses.scope import Scope
+    from analyses.declare.scope import Scope
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.multi_rank.summary.summarize import SummaryRequest
     from hta_graph.paths.windows import WindowQuery
@@ -118,7 +118,7 @@ class WindowArgs:
 
     def scopes(self, rank: int, graph: DependencyGraph, job: Sequence[DependencyGraph] = ()) -> list[Scope]:
         """Cut a rank's trace into the requested windows; by default one, the whole trace."""
-        from analyses.scope import in_window, per_step, whole
+        from analyses.declare.scope import in_window, per_step, whole
 
         if self.per_step:
             return per_step(rank, graph, cpu_window=self.cpu_window, gpu_window=self.gpu_window)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analyses.display.page import page_of
-from hta_graph.arrays import first_of_runs, last_of_runs
-from hta_graph.colours import BOUND_COLOUR, IDLE_COLOUR
-from hta_graph.errors import MissingExtraError
-from hta_graph.text.sanitize import sanitize_lines
+from hta_graph.base.arrays import first_of_runs, last_of_runs
+from hta_graph.base.colours import BOUND_COLOUR, IDLE_COLOUR
+from hta_graph.base.errors import MissingExtraError
+from hta_graph.base.text.sanitize import sanitize_lines
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.stderr import terminal_columns, write_lines
 from analyses.display.text_layout import UNITS, FittedTable, Line, TextTable, fitted
-from hta_graph.text.sanitize import sanitize
-from hta_graph.text.wrap import wrapped
+from hta_graph.base.text.sanitize import sanitize
+from hta_graph.base.text.wrap import wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
@@ -176,7 +176,7 @@ def _coloured(text: str, console: Console, style: str = "") -> Text:
 def _colours_of_classes() -> dict[str, str]:
     """Return the colour of each class by its key and by its short words."""
     from analyses.display.labels import OF_JOBS, SHORT
-    from hta_graph.colours import BOUND_COLOUR
+    from hta_graph.base.colours import BOUND_COLOUR
 
     words = {SHORT[bound]: colour for bound, colour in BOUND_COLOUR.items()}
     return BOUND_COLOUR | words | {short: BOUND_COLOUR[bound] for bound, (_, short) in OF_JOBS.items()}

@@ -15,9 +15,9 @@ import numpy as np
 
 from analyses.display.labels import CELL_WORDS
 from analyses.display.text_layout import SHORT_TEXT, UNITS, Line, TextTable, percent
-from hta_graph.text.formatting import milliseconds
-from hta_graph.text.sanitize import one_line
-from hta_graph.text.shorten import short_names
+from hta_graph.base.text.formatting import milliseconds
+from hta_graph.base.text.sanitize import one_line
+from hta_graph.base.text.shorten import short_names
 
 if TYPE_CHECKING:
     import pandas as pd

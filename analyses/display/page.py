@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from hta_graph.text.sanitize import sanitize_lines
+from hta_graph.base.text.sanitize import sanitize_lines
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from time import monotonic
 from typing import TYPE_CHECKING, Self, TextIO
 
-from hta_graph.progress import clear_stage, listen_to_stages
-from hta_graph.text.sanitize import sanitize
+from hta_graph.base.progress import clear_stage, listen_to_stages
+from hta_graph.base.text.sanitize import sanitize
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
@@ -29,7 +29,7 @@ def write_lines(lines: Iterable[str], to: TextIO, *, wide: bool = False) -> None
     room = None if wide else terminal_columns(to)
     clean = list(map(sanitize, lines))
     if room is not None:
-        from hta_graph.text.wrap import wrapped  # late: most output goes to no terminal or is a table
+        from hta_graph.base.text.wrap import wrapped  # late: most output goes to no terminal or is a table
 
         clean = [part for line in clean for part in wrapped(line, room)]
     to.write("".join(f"{line}\n" for line in clean))
@@ -151,7 +151,7 @@ class StageLine:
             self._finish()
             self.clear()
         if self._shown is None:
-            from hta_graph.text.shorten import shorten_middle
+            from hta_graph.base.text.shorten import shorten_middle
 
             self._shown = _new_stage(shorten_middle(self._stage, LONGEST_STAGE), total)
             self._shown.start()

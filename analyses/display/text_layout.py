@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hta_graph.text import formatting
-from hta_graph.text.sanitize import one_line
-from hta_graph.text.shorten import short_names, shorten_distinct
+from hta_graph.base.text import formatting
+from hta_graph.base.text.sanitize import one_line
+from hta_graph.base.text.shorten import short_names, shorten_distinct
 
 
 @dataclass(frozen=True)

@@ -10,22 +10,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from analyses.declare.scope import Scope
+from analyses.declare.tables import rows_to_share
 from analyses.hta.frame import SymbolTable, hta_trace_frames, iterations, name_without_arguments
-from analyses.matched_collectives import MatchedWindow, matched_collectives
 from analyses.questions.annotation_times import annotation_rows
 from analyses.questions.idle_time import LaunchGap, causes_by_launch
 from analyses.questions.kernel_breakdown import OVERLAPPING, kernel_statistics, kernel_types
 from analyses.questions.overlap import comm_comp_overlap
 from analyses.questions.stragglers import stragglers
 from analyses.questions.temporal_breakdown import temporal_breakdown
-from analyses.scope import Scope
-from analyses.tables import rows_to_share
-from hta_graph.arrays import take_or
+from analyses.source.matched_collectives import MatchedWindow, matched_collectives
 from hta_graph.attribution.owners import gpu_annotations_over
-from hta_graph.errors import QueryError
-from hta_graph.gpu_activity import stream_intervals
+from hta_graph.base.arrays import take_or
+from hta_graph.base.errors import QueryError
+from hta_graph.base.safe_regex import names_matching
 from hta_graph.model import EventKind, Ints
-from hta_graph.safe_regex import names_matching
+from hta_graph.paths.gpu_activity import stream_intervals
 from hta_graph.trace.event_args import Objects
 
 STATISTICS = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses.declare.scope import Scope
 from analyses.hta.frame import hta_trace_frame
-from analyses.scope import Scope
+from hta_graph.base.errors import QueryError
 from hta_graph.chakra.host_matching import match_host_trace
 from hta_graph.chakra.host_trace import HostTrace, read_host_trace
-from hta_graph.errors import QueryError
 from hta_graph.graph.conversion import event_columns
 
 if TYPE_CHECKING:

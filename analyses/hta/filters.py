@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 import pandas as pd
 
 from analyses.hta.frame import SymbolTable
-from hta_graph.errors import QueryError, UsageError
-from hta_graph.safe_regex import names_matching
+from hta_graph.base.errors import QueryError, UsageError
+from hta_graph.base.safe_regex import names_matching
 
 
 class Filter(ABC):

@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analyses.description import COUNTER_SERIES
+from analyses.declare.description import COUNTER_SERIES
+from analyses.declare.scope import Scope
+from analyses.declare.tables import event_names
 from analyses.display.charts import show
 from analyses.hta.breakdowns import describe_groups
 from analyses.hta.frame import earliest_ns
@@ -20,15 +22,13 @@ from analyses.questions.hardware_counters import KEYS, counted_ranges
 from analyses.questions.launch_stats import answer, figure, launched_work
 from analyses.questions.operator_kernels import OPERATORS, joined_names, launch_delays, sequences_of_operators
 from analyses.questions.queue_length import queue_of
-from analyses.scope import Scope
-from analyses.tables import event_names
-from hta_graph.arrays import first_of_runs
-from hta_graph.errors import OutputError, QueryError
+from hta_graph.base.arrays import first_of_runs
+from hta_graph.base.errors import OutputError, QueryError
+from hta_graph.base.storage.location import Location, resolve_location
+from hta_graph.base.storage.output_paths import check_output, check_outputs
 from hta_graph.export.perfetto.append_events import write_counters
-from hta_graph.gpu_activity import Copies, QueueSteps, RateSteps, copies_of, rate_steps
 from hta_graph.model import GPU_KINDS, Codes, EventKind, kind_mask
-from hta_graph.storage.location import Location, resolve_location
-from hta_graph.storage.output_paths import check_output, check_outputs
+from hta_graph.paths.gpu_activity import Copies, QueueSteps, RateSteps, copies_of, rate_steps
 from hta_graph.trace.profiler_names import PROFILER_RANGE
 
 ROWS_AT_ONCE = 4_096

@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analyses.declare.scope import Scope, whole
 from analyses.hta.frame import earliest_ns, hta_scopes
-from analyses.scope import Scope, whole
-from hta_graph.errors import QueryError, TraceError, UsageError
+from hta_graph.base.errors import QueryError, TraceError, UsageError
+from hta_graph.base.storage.location import Location, is_remote, resolve_location
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.storage.location import Location, is_remote, resolve_location
 
 if TYPE_CHECKING:
     import pandas as pd

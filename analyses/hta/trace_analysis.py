@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analyses import catalogue
+from analyses.declare.scope import Scope
 from analyses.display.charts import can_show, show
 from analyses.hta.trace import Trace
-from analyses.scope import Scope
-from hta_graph.storage.location import resolve_location
+from analyses.questions import catalogue
+from hta_graph.base.storage.location import resolve_location
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from analyses.hta.critical_path import HtaCriticalPath
     from analyses.hta.frame import SymbolTable
     from analyses.hta.queues_and_launches import TimeSeriesTypes
+    from hta_graph.base.storage.location import Location
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.critical_path import CriticalPath
     from hta_graph.paths.windows import WindowQuery
-    from hta_graph.storage.location import Location
 
     StragglerRule = Callable[[pd.DataFrame, SymbolTable, int, bool], pd.Series]
 
@@ -490,8 +490,8 @@ class TraceAnalysis:
         HTA writes gzip under any name. The original events are always kept: a path without its surroundings cannot be
         checked.
         """
+        from hta_graph.base.storage.output_paths import check_output
         from hta_graph.export.perfetto.path_overlay import write_overlay
-        from hta_graph.storage.output_paths import check_output
 
         del only_show_critical_events, show_all_edges
         name = self.t.graphs[rank].trace.path.name

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pandas as pd
 
-from analyses.diff.change_tables import name_diff
+from analyses.compare.diff.change_tables import name_diff
+from analyses.declare.scope import Scope, in_window, whole
 from analyses.display.charts import new_figure, show
 from analyses.hta.frame import name_without_arguments
 from analyses.hta.trace import Trace, TraceFiles
-from analyses.scope import Scope, in_window, whole
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.windows import step
 

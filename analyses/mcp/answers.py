@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from analyses.messages import mcp as messages
-from hta_graph.errors import HtaGraphError, UsageError
-from hta_graph.text.sanitize import one_line
-from hta_graph.text.shorten import shorten_middle
+from hta_graph.base.errors import HtaGraphError, UsageError
+from hta_graph.base.text.sanitize import one_line
+from hta_graph.base.text.shorten import shorten_middle
 
 MOST_TOKENS = 1_500
 """The longest answer, by :func:`tokens_at_most`."""

@@ -18,11 +18,11 @@ from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
 from analyses.mcp.answers import Rows
 from analyses.messages import mcp as messages
-from hta_graph.errors import TraceError, UsageError
+from hta_graph.base.errors import TraceError, UsageError
+from hta_graph.base.storage.location import Location
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
 from hta_graph.multi_rank.build_job import build_job
-from hta_graph.storage.location import Location
 from hta_graph.trace.event_args import row_offsets
 from hta_graph.trace.rank_files import expand_inputs
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from analyses.messages import mcp as messages
-from hta_graph.errors import TraceError, UsageError
-from hta_graph.storage.location import Location
+from hta_graph.base.errors import TraceError, UsageError
+from hta_graph.base.storage.location import Location
 from hta_graph.trace.rank_files import FLIGHT_FOLDER, expand_inputs
 
 FILES_LISTED = 2_000

@@ -27,8 +27,8 @@ from analyses.mcp.tools import TOOLS, Question, Tool, wrong_arguments
 from analyses.messages import mcp as messages
 from analyses.schemas import schema_names, schema_text
 from hta_graph import __version__
-from hta_graph.errors import DefectError, HtaGraphError
-from hta_graph.progress import listen_to_stages
+from hta_graph.base.errors import DefectError, HtaGraphError
+from hta_graph.base.progress import listen_to_stages
 
 GUIDE, SCHEMAS = "hta-graph://guide", "hta-graph://schema/"
 PROGRESS_S = 0.2

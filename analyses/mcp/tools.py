@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from analyses.answer import answer_document, records
-from analyses.catalogue import analysis
 from analyses.cli.commands.what_if import read_changes
 from analyses.cli.window_args import WindowArgs
+from analyses.declare.answer import answer_document, records
 from analyses.display.labels import REASON
 from analyses.mcp.answers import ROWS_SHOWN, Draft, Page, Rows, cannot_answer, cannot_answer_text
 from analyses.mcp.held_traces import HeldTrace, HeldTraces
@@ -23,14 +22,15 @@ from analyses.messages import mcp as messages
 from analyses.messages.advice import HOW_TO_RECORD, Advice, in_words_of_nsight
 from analyses.messages.collective_matching import SINGLE_RANK
 from analyses.messages.verdict import untrusted
-from hta_graph.errors import UsageError
+from analyses.questions.catalogue import analysis
+from hta_graph.base.errors import UsageError
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind
 from hta_graph.paths.critical_path import critical_path
 
 if TYPE_CHECKING:
+    from analyses.declare.scope import Scope
     from analyses.questions.what_if import WhatIf
-    from analyses.scope import Scope
     from hta_graph.graph.dependency_graph import DependencyGraph, EventName
     from hta_graph.paths.critical_path import CriticalPath
 
@@ -453,8 +453,8 @@ def sync_dependencies(asked: Question) -> Draft:
 
 def diff(asked: Question) -> Draft:
     """Compare two traces or jobs."""
-    from analyses.diff import job_diff, run_diff
-    from analyses.diff.job_side import side_of_job
+    from analyses.compare.diff import job_diff, run_diff
+    from analyses.compare.diff.job_side import side_of_job
 
     window, both = asked.window, [asked.held("before"), asked.held("after")]
     windows = (window.window(), window.window()) if window.names_window or window.whole else None

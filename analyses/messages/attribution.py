@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from analyses.display.headline import Outlier
 from analyses.display.sentence_format import brief_duration, brief_share, quoted
-from hta_graph.errors import Remedy
-from hta_graph.text.formatting import milliseconds
+from hta_graph.base.errors import Remedy
+from hta_graph.base.text.formatting import milliseconds
 
 NO_ACTIVITY = "no GPU activity to attribute"
 NOT_DRAWN = Remedy("pass by='operator', …", "use --by operator, …")

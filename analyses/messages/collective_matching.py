@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analyses.display.sentence_format import counted
-from hta_graph.text.formatting import milliseconds, signed_milliseconds
+from hta_graph.base.text.formatting import milliseconds, signed_milliseconds
 
 CLOCKS_NOTE = "Clocks were not corrected: no collective contradicts them."
 NO_COMMUNICATION = "no communication found on any rank: neither communication kernels nor Gloo events"

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from analyses.display.labels import SHORT_IN_JOBS
 from analyses.display.sentence_format import brief_share, counted, enumerated, quoted
 from analyses.display.text_layout import clipped, duration_text
-from hta_graph.errors import Remedy
-from hta_graph.text.formatting import signed_milliseconds
-from hta_graph.text.sanitize import one_line
-from hta_graph.text.shorten import short_name
+from hta_graph.base.errors import Remedy
+from hta_graph.base.text.formatting import signed_milliseconds
+from hta_graph.base.text.sanitize import one_line
+from hta_graph.base.text.shorten import short_name
 
 BEFORE_AFTER = {"control": "before", "test": "after"}
 """Each side, as sentences name it."""

@@ -9,7 +9,7 @@ from typing import Any
 from analyses.display.sentence_format import counted
 from analyses.display.text_layout import duration_text
 from analyses.messages.diff import LENGTH
-from hta_graph.text.sanitize import one_line
+from hta_graph.base.text.sanitize import one_line
 
 RANKS_LISTED = 8
 METRICS = {

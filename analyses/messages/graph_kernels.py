@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hta_graph.alignment.captured_launches import COUNTS, EDITS, POSITION, QUEUES, UNCHECKED
-from hta_graph.errors import Remedy
-from hta_graph.text.formatting import milliseconds
+from hta_graph.attribution.captured_launches import COUNTS, EDITS, POSITION, QUEUES, UNCHECKED
+from hta_graph.base.errors import Remedy
+from hta_graph.base.text.formatting import milliseconds
 
 RULES = {
     POSITION: "launch order is equal",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from analyses.display.labels import SHORT_IN_JOBS
 from analyses.display.sentence_format import brief_duration, brief_share, enumerated
 from analyses.messages.verdict import meanwhile
-from hta_graph.text.sanitize import one_line
-from hta_graph.text.shorten import short_name
+from hta_graph.base.text.sanitize import one_line
+from hta_graph.base.text.shorten import short_name
 
 if TYPE_CHECKING:
     from hta_graph.multi_rank.job_verdict import Cause, JobVerdict

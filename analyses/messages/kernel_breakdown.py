@@ -5,7 +5,7 @@ from __future__ import annotations
 from analyses.display.headline import Outlier
 from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from analyses.messages.scope import window_named
-from hta_graph.text.shorten import short_name
+from hta_graph.base.text.shorten import short_name
 
 TITLE = "GPU busy time by type of work, and the longest kernels"
 NO_ACTIVITY = "no GPU activity recorded"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analyses.display.headline import Outlier
 from analyses.display.sentence_format import brief_duration, counted, quoted
 from analyses.messages.scope import window_named
-from hta_graph.errors import Remedy
+from hta_graph.base.errors import Remedy
 
 SEQUENCES_TITLE, OCCURRENCES = "Most frequent kernel sequences", "occurrences"
 OPERATORS_TITLE = "GPU time of operators"

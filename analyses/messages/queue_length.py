@@ -5,7 +5,7 @@ from __future__ import annotations
 from analyses.display.headline import Outlier
 from analyses.display.sentence_format import brief_duration, counted
 from analyses.messages.scope import window_named
-from hta_graph.errors import Remedy
+from hta_graph.base.errors import Remedy
 
 TITLE = "Launches that have not started"
 AMD_QUEUES = "AMD queues hold more than 1,024 launches; a long queue does not block the CPU"

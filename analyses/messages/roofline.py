@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from analyses.display.headline import Outlier
 from analyses.display.labels import SHORT
 from analyses.display.sentence_format import brief_share, counted, quoted, time_and_share
-from hta_graph.errors import Remedy
+from hta_graph.base.errors import Remedy
 
 TITLE = "Roofline: operator throughput and the device's limits"
 NOTHING_TO_DRAW = "no operator with known FLOPs and memory traffic"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from analyses.messages.engine_steps import idle, median
-from hta_graph.errors import Remedy
+from hta_graph.base.errors import Remedy
 
 TITLE = "Engine steps: iteration by part"
 NO_STEPS_FIGURE = "no steps of an inference engine"

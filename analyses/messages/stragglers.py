@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from analyses.display.labels import SHORT
 from analyses.display.sentence_format import brief_duration, brief_share, outside_operators, quoted
-from hta_graph.errors import Remedy
-from hta_graph.text.sanitize import one_line
+from hta_graph.base.errors import Remedy
+from hta_graph.base.text.sanitize import one_line
 
 TITLE = "Waiting that each rank causes, by what it does meanwhile"
 NO_WAITING = "No rank waits for another."

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer
+from analyses.declare.scope import Scope
+from analyses.declare.tables import Table, event_indices, event_names, table_of
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item, rows_at_outlier
 from analyses.messages import annotation_times as messages
-from analyses.scope import Scope
-from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.attribution.owners import (
     annotation_sources,
     gpu_annotations_over,

@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer, Note
-from analyses.description import ATTRIBUTED_TO, Flag
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer, Note
+from analyses.declare.description import ATTRIBUTED_TO, Flag
+from analyses.declare.scope import Scope, idle_first
+from analyses.declare.tables import Table, event_indices, event_names, table_of
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item
-from analyses.graph_names import naming_notes, replayed
 from analyses.messages import attribution as messages
 from analyses.messages.graph_kernels import LAUNCHED_BY_GRAPH, NAME_THEM
-from analyses.scope import Scope, idle_first
-from analyses.tables import Table, event_indices, event_names, table_of
-from hta_graph.alignment.captured_launches import UNCHECKED
-from hta_graph.arrays import take_or
+from analyses.source.graph_names import naming_notes, replayed
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
+from hta_graph.attribution.captured_launches import UNCHECKED
+from hta_graph.attribution.graph_annotations import recorded_owners
 from hta_graph.attribution.graph_kernels import calls_with_owners, graph_kernels, row_names
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
 from hta_graph.attribution.replayed_names import RecordedNames
-from hta_graph.errors import UsageError
+from hta_graph.base.arrays import take_or
+from hta_graph.base.errors import UsageError
 from hta_graph.graph.numbered_names import annotation_labels
-from hta_graph.graph_annotations import recorded_owners
 from hta_graph.model import Bools, Ids
 
 if TYPE_CHECKING:

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer
+from analyses.declare.scope import Scope, ranks_with_several_gpus
+from analyses.declare.tables import Table, joined
 from analyses.display.charts import COLOUR, empty_figure, new_figure
-from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
 from analyses.messages import collectives as messages
-from analyses.scope import Scope, ranks_with_several_gpus
-from analyses.tables import Table, joined
-from hta_graph.arrays import percentiles_by, rows_by_value
-from hta_graph.gpu_activity import WorkType
+from analyses.source.matched_collectives import MatchedWindow, matched_collectives, matching_notes
+from hta_graph.base.arrays import percentiles_by, rows_by_value
 from hta_graph.multi_rank.matching.bus_bandwidth import bus_factor
 from hta_graph.multi_rank.matching.communications import EXCHANGED, MESSAGE_KINDS, RankCommunications, listed_ranks
 from hta_graph.multi_rank.matching.match_ranks import MATCHED_BY
+from hta_graph.paths.gpu_activity import WorkType
 from hta_graph.trace.profiler_names import element_bytes
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 import numpy as np
 
-from analyses.description import COUNTER_SERIES
-from analyses.scope import Scope
+from analyses.declare.description import COUNTER_SERIES
+from analyses.declare.scope import Scope
+from hta_graph.base.storage.location import Location
 from hta_graph.export.perfetto.append_events import CounterTrack
-from hta_graph.gpu_activity import copies_of, queue_steps, rate_steps
-from hta_graph.storage.location import Location
+from hta_graph.paths.gpu_activity import copies_of, queue_steps, rate_steps
 
 QUEUES, RATES = COUNTER_SERIES
 
@@ -25,7 +25,7 @@ def counter_tracks(scope: Scope, series: Collection[str] = COUNTER_SERIES) -> li
 
     Args:
         scope: where to look.
-        series: which of :data:`~analyses.description.COUNTER_SERIES`.
+        series: which of :data:`~analyses.declare.description.COUNTER_SERIES`.
     """
     tracks = _queue_tracks(scope) if QUEUES in series else []
     return tracks + _rate_tracks(scope) if RATES in series else tracks

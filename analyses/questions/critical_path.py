@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from analyses.advice.kept_verdict import verdict_records, verdict_texts
 from analyses.display.labels import class_meanings, short_labels
 from analyses.display.sentence_format import and_more, as_sentence
 from analyses.display.text_layout import Line, duration_text, percent, table
-from analyses.graph_names import naming_notes_of_rows
-from analyses.kept_verdict import verdict_records, verdict_texts
 from analyses.messages import critical_path as messages
 from analyses.messages import job_verdict
 from analyses.messages.window import NOT_RECORDED, whose
-from analyses.window_report import (
+from analyses.source.graph_names import naming_notes_of_rows
+from analyses.source.window_report import (
     default_lines,
     job_record,
     missing_lines,
@@ -28,15 +28,15 @@ from analyses.window_report import (
     window_record,
 )
 from hta_graph.attribution.replayed_names import activity_owners_by_name, has_replayed_names, operator_columns
+from hta_graph.base.progress import begin_stage
+from hta_graph.base.storage.location import Location
+from hta_graph.base.text.json_text import Records
+from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.step_table import StepRow
 from hta_graph.paths.windows import step_lengths
-from hta_graph.progress import begin_stage
-from hta_graph.storage.location import Location
-from hta_graph.text.json_text import Records
-from hta_graph.text.sanitize import encodable_path
 
 EVENTS_LISTED = 10
 STEPS_LISTED = 1_000

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer
+from analyses.declare.scope import Scope
+from analyses.declare.tables import MORE, Table, event_names, table_of
 from analyses.display.charts import empty_figure, new_figure
 from analyses.messages import hardware_counters as messages
-from analyses.scope import Scope
-from analyses.tables import MORE, Table, event_names, table_of
-from hta_graph.arrays import take_or
+from hta_graph.base.arrays import take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids
 from hta_graph.trace.event_args import MOST_COUNTED, ProfilerRanges, read_profiler_ranges

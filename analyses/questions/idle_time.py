@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer
-from analyses.description import Flag
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer
+from analyses.declare.description import Flag
+from analyses.declare.scope import LEAST_SAID, Scope, naming_window, several_gpus
+from analyses.declare.tables import LateTables, Table, event_indices, event_names, joined, table_of
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.display.headline import outlier, rows_at_outlier, sums_per_scope
 from analyses.display.labels import NOT_STARTED, SHORT
 from analyses.messages import idle_time as messages
-from analyses.scope import LEAST_SAID, Scope, naming_window, several_gpus
-from analyses.tables import LateTables, Table, event_indices, event_names, joined, table_of
-from hta_graph.arrays import find_sorted, percentiles_by, summed_by, take_or, unique_rows
-from hta_graph.errors import UsageError
-from hta_graph.gpu_activity import StreamIntervals, activities, device_gaps, stream_intervals
+from hta_graph.base.arrays import find_sorted, percentiles_by, summed_by, take_or, unique_rows
+from hta_graph.base.errors import UsageError
+from hta_graph.base.text.shorten import short_name
 from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Codes, EdgeKind, Evidence, GapCause, Ids, Ints
 from hta_graph.multi_rank.matching.collectives import RankWaits, waits_by_rank
+from hta_graph.paths.gpu_activity import StreamIntervals, activities, device_gaps, stream_intervals
 from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.idle_gap_causes import GapExplainer, Gaps, GapSegments
 from hta_graph.paths.intervals import union
-from hta_graph.text.shorten import short_name
 from hta_graph.trace.event_args import Objects
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from analyses.display.labels import EDGE
 from analyses.display.text_layout import Line, table
 from analyses.messages import engine_steps as engine_messages
 from analyses.messages import info as messages
-from analyses.window_report import clock_lines, engine_record, sync_record_lines
+from analyses.source.window_report import clock_lines, engine_record, sync_record_lines
+from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
-from hta_graph.text.sanitize import encodable_path
 
 GPU_OF_LANE = re.compile(r"stream (\d{1,9}):")
 RANKS_LISTED = 64

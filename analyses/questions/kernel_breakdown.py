@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer
-from analyses.description import Flag
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer
+from analyses.declare.description import Flag
+from analyses.declare.scope import Scope, idle_first
+from analyses.declare.tables import Table, joined, rows_to_share, table_of
 from analyses.display.charts import COLOUR, GRID, SERIES, empty_figure, new_figure, row_labels
 from analyses.display.headline import largest_item, rows_at_outlier
 from analyses.messages import kernel_breakdown as messages
-from analyses.scope import Scope, idle_first
-from analyses.tables import Table, joined, rows_to_share, table_of
-from analyses.unnamed_communication import unnamed_communication
-from hta_graph.arrays import summed_by
-from hta_graph.errors import UsageError
-from hta_graph.gpu_activity import Activities, WorkType
+from analyses.source.unnamed_communication import unnamed_communication
+from hta_graph.base.arrays import summed_by
+from hta_graph.base.errors import UsageError
+from hta_graph.base.text.shorten import short_name
 from hta_graph.model import Ints
+from hta_graph.paths.gpu_activity import Activities, WorkType
 from hta_graph.paths.intervals import time_by_combination
-from hta_graph.text.shorten import short_name
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

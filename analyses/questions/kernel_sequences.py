@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer, Note
-from analyses.description import Flag
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer, Note
+from analyses.declare.description import Flag
+from analyses.declare.scope import Scope
+from analyses.declare.tables import Table, event_names, scopes_in, table_of
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
 from analyses.display.headline import largest_item
 from analyses.display.text_layout import clipped
 from analyses.messages import kernel_sequences as messages
-from analyses.scope import Scope
-from analyses.tables import Table, event_names, scopes_in, table_of
-from hta_graph.alignment.sequence_patterns import SequencePatterns, outermost_roots, sequence_patterns
+from hta_graph.attribution.sequence_patterns import SequencePatterns, outermost_roots, sequence_patterns
+from hta_graph.base.storage.location import Location
+from hta_graph.base.text.shorten import short_name
 from hta_graph.export.perfetto.append_events import SliceTrack, write_slices
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
-from hta_graph.storage.location import Location
-from hta_graph.text.shorten import short_name
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer
-from analyses.description import Flag
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer
+from analyses.declare.description import Flag
+from analyses.declare.scope import Scope
+from analyses.declare.tables import Table, event_names, table_of
 from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
 from analyses.display.headline import outlier, rows_at_outlier, sums_per_scope
 from analyses.display.sentence_format import brief_duration
 from analyses.messages import launch_stats as messages
-from analyses.scope import Scope
-from analyses.tables import Table, event_names, table_of
-from analyses.window_report import clock_notes
-from hta_graph.arrays import percentiles_by
-from hta_graph.gpu_activity import Activities, WorkType
+from analyses.source.window_report import clock_notes
+from hta_graph.base.arrays import percentiles_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EdgeKind, EdgeRole, Ints, edge_kinds
+from hta_graph.paths.gpu_activity import Activities, WorkType
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

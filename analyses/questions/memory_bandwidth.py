@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer
+from analyses.declare.scope import LEAST_SAID, Scope
+from analyses.declare.tables import Table, scopes_in, table_of
 from analyses.display.charts import steps_by_group
 from analyses.display.headline import largest_item, rows_at_outlier
 from analyses.messages import memory_bandwidth as messages
-from analyses.scope import LEAST_SAID, Scope
-from analyses.tables import Table, scopes_in, table_of
-from hta_graph.gpu_activity import Copies, copies_of, rate_steps
 from hta_graph.model import Bools, Floats, Ints
+from hta_graph.paths.gpu_activity import Copies, copies_of, rate_steps
 from hta_graph.paths.intervals import union
 
 if TYPE_CHECKING:

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer
-from analyses.description import OWNER_KINDS, Flag
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer
+from analyses.declare.description import OWNER_KINDS, Flag
+from analyses.declare.scope import Scope
+from analyses.declare.tables import Rows, Table, joined, labelled
 from analyses.display.charts import step_lines
 from analyses.display.headline import outlier
 from analyses.display.text_layout import clipped
 from analyses.messages import memory_timeline as messages
-from analyses.scope import Scope
-from analyses.tables import Rows, Table, joined, labelled
-from hta_graph.arrays import freeze, last_of_runs, summed_by, take_or
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners
-from hta_graph.errors import UsageError
+from hta_graph.base.arrays import freeze, last_of_runs, summed_by, take_or
+from hta_graph.base.errors import UsageError
 from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer, Note
-from analyses.description import Flag
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer, Note
+from analyses.declare.description import Flag
+from analyses.declare.scope import Scope, idle_first
+from analyses.declare.tables import Table, event_names, joined, scopes_in, table_of
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
 from analyses.display.headline import largest_item
 from analyses.display.text_layout import clipped
-from analyses.graph_names import naming_notes
 from analyses.messages import kernel_sequences as messages
-from analyses.scope import Scope, idle_first
-from analyses.tables import Table, event_names, joined, scopes_in, table_of
-from analyses.window_report import clock_notes
-from hta_graph.alignment.captured_launches import UNCHECKED
-from hta_graph.alignment.sequence_patterns import SequencePatterns, sequence_patterns
-from hta_graph.arrays import percentiles_by, take_or, unique_rows
+from analyses.source.graph_names import naming_notes
+from analyses.source.window_report import clock_notes
+from hta_graph.attribution.captured_launches import UNCHECKED
 from hta_graph.attribution.graph_kernels import graph_kernels, in_own_rows, row_names
 from hta_graph.attribution.replayed_names import BY_CAPTURE, WITHOUT_NAMES
-from hta_graph.gpu_activity import WorkType
+from hta_graph.attribution.sequence_patterns import SequencePatterns, sequence_patterns
+from hta_graph.base.arrays import percentiles_by, take_or, unique_rows
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
+from hta_graph.paths.gpu_activity import WorkType
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer
+from analyses.declare.scope import LEAST_SAID, Scope, naming_window, several_gpus
+from analyses.declare.tables import Table, event_names, table_of
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.display.headline import outlier, rows_at_outlier
 from analyses.messages import overlap as messages
-from analyses.scope import LEAST_SAID, Scope, naming_window, several_gpus
-from analyses.tables import Table, event_names, table_of
-from analyses.unnamed_communication import unnamed_communication
-from hta_graph.arrays import find_sorted, take_or
-from hta_graph.gpu_activity import Activities, WorkType, exposure
+from analyses.source.unnamed_communication import unnamed_communication
+from hta_graph.base.arrays import find_sorted, take_or
+from hta_graph.base.text.shorten import short_name
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.multi_rank.matching.collectives import RankWaits, waits_by_rank
 from hta_graph.multi_rank.matching.read_communications import read_communication_kernels
+from hta_graph.paths.gpu_activity import Activities, WorkType, exposure
 from hta_graph.paths.intervals import Intervals, union
-from hta_graph.text.shorten import short_name
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

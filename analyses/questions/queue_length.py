@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer, Note
-from analyses.description import Flag
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer, Note
+from analyses.declare.description import Flag
+from analyses.declare.scope import Scope
+from analyses.declare.tables import Table, table_of
 from analyses.display.charts import steps_by_group
 from analyses.display.headline import outlier
 from analyses.messages import queue_length as messages
-from analyses.scope import Scope
-from analyses.tables import Table, table_of
-from hta_graph.gpu_activity import QueueSteps, activities, queue_steps
 from hta_graph.model import EdgeKind, EventKind, Ids
+from hta_graph.paths.gpu_activity import QueueSteps, activities, queue_steps
 from hta_graph.trace.profiler_names import AMD_CALL
 
 if TYPE_CHECKING:

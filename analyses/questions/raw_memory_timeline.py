@@ -10,15 +10,15 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.answer import Answer
+from analyses.declare import column_types
+from analyses.declare.answer import Answer
+from analyses.declare.tables import Table
 from analyses.display.charts import SERIES, downsample, empty_figure, new_figure
 from analyses.messages import memory_timeline as messages
-from analyses.tables import Table
-from hta_graph.arrays import last_of_runs
-from hta_graph.errors import TraceError
+from hta_graph.base.arrays import last_of_runs
+from hta_graph.base.errors import TraceError
+from hta_graph.base.storage.location import Location, resolve_location
 from hta_graph.model import Ints
-from hta_graph.storage.location import Location, resolve_location
 from hta_graph.trace.decompress import read_bytes, text_head
 
 if TYPE_CHECKING:

@@ -11,35 +11,35 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer, Note
-from analyses.collective_rates import COLLECTIVE_RATES, collective_rates
-from analyses.description import Flag
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer, Note
+from analyses.declare.description import Flag
+from analyses.declare.scope import LEAST_SAID, MOSTLY_IDLE, Scope, naming_window, several_gpus
+from analyses.declare.tables import Table, joined, labelled
 from analyses.display.charts import SERIES, empty_figure, new_figure
 from analyses.display.headline import Outlier, largest_item, outlier, rows_at_outlier
 from analyses.display.labels import NOT_STARTED
 from analyses.display.sentence_format import brief_share
-from analyses.graph_names import naming_notes
 from analyses.messages import roofline as messages
 from analyses.messages.roofline import PARTS
-from analyses.scope import LEAST_SAID, MOSTLY_IDLE, Scope, naming_window, several_gpus
-from analyses.tables import Table, joined, labelled
-from hta_graph.arrays import summed_by, take_or
-from hta_graph.errors import TraceError
-from hta_graph.gpu_activity import WorkType, activities, device_gaps, exposure
+from analyses.source.collective_rates import COLLECTIVE_RATES, collective_rates
+from analyses.source.graph_names import naming_notes
+from hta_graph.base.arrays import summed_by, take_or
+from hta_graph.base.errors import TraceError
+from hta_graph.base.progress import tracked
+from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Codes, Floats, GapCause, Ints
 from hta_graph.paths.critical_path import CriticalPath, critical_path
+from hta_graph.paths.gpu_activity import WorkType, activities, device_gaps, exposure
 from hta_graph.paths.idle_gap_causes import GapExplainer
 from hta_graph.paths.intervals import union
-from hta_graph.progress import tracked
 from hta_graph.roofline.attainable import ATTAINABLE_SHARE, AttainableWork
 from hta_graph.roofline.cost_models.table import MAX_WORK
 from hta_graph.roofline.demand import Unit
 from hta_graph.roofline.devices import Device, find_device, gpu_name, resolve_peaks
-from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.changes import scale_activities
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.opportunities import is_opportunity, savings_of

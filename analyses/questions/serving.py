@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer, Note
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer, Note
+from analyses.declare.scope import Scope
+from analyses.declare.tables import Table, table_of
 from analyses.display.charts import empty_figure, new_figure
 from analyses.messages import engine_steps as step_messages
 from analyses.messages import serving as messages
-from analyses.scope import Scope
-from analyses.tables import Table, table_of
-from hta_graph.arrays import rows_by_value
-from hta_graph.bounds import Bounds
-from hta_graph.colours import BOUND_COLOUR, IDLE_COLOUR
+from hta_graph.base.arrays import rows_by_value
+from hta_graph.base.colours import BOUND_COLOUR, IDLE_COLOUR
 from hta_graph.model import EventKind
 from hta_graph.paths.engine_gaps import StepGapCause, StepGaps, engine_gaps
 from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
 from hta_graph.paths.intervals import union
 from hta_graph.paths.windows import main_phase
 from hta_graph.trace.engine_steps import read_step_name
+from hta_graph.what_if.bounds import Bounds
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer, Note
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer, Note
+from analyses.declare.scope import Scope
+from analyses.declare.tables import Table, joined
 from analyses.display.charts import GRID, empty_figure, new_figure
 from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
 from analyses.display.labels import SHORT_IN_JOBS
 from analyses.display.sentence_format import window_name
-from analyses.matched_collectives import MatchedWindow, matched_collectives, matching_notes
 from analyses.messages import job_verdict
 from analyses.messages import stragglers as messages
-from analyses.scope import Scope
-from analyses.tables import Table, joined
-from hta_graph.arrays import distinct, split_intervals, summed_by
-from hta_graph.colours import BOUND_COLOUR
+from analyses.source.matched_collectives import MatchedWindow, matched_collectives, matching_notes
+from hta_graph.base.arrays import distinct, split_intervals, summed_by
+from hta_graph.base.colours import BOUND_COLOUR
+from hta_graph.base.text.shorten import short_name
 from hta_graph.graph.job_graph import JobGraph, distinct_hosts
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict, wait_causes
@@ -30,7 +31,6 @@ from hta_graph.multi_rank.job_verdict import job_verdict as verdict_of
 from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.wait_causes import WaitCauses
 from hta_graph.paths.windows import Window, between, step
-from hta_graph.text.shorten import short_name
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

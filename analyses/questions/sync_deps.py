@@ -10,11 +10,11 @@ from analyses.display.labels import EDGE
 from analyses.display.text_layout import Line, duration_text, table
 from analyses.messages import sync_deps as messages
 from analyses.messages.window import short_label, whose
+from hta_graph.base.text.json_text import Records
+from hta_graph.base.text.sanitize import encodable_path
+from hta_graph.base.text.shorten import short_name
 from hta_graph.export.sync_dependencies import ExternalIds, SyncDependencies, SyncPairs
 from hta_graph.model import EdgeKind, Ints
-from hta_graph.text.json_text import Records
-from hta_graph.text.sanitize import encodable_path
-from hta_graph.text.shorten import short_name
 
 WAITS_LISTED = 10
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analyses import column_types
-from analyses.analysis import Analysis
-from analyses.answer import Answer
+from analyses.declare import column_types
+from analyses.declare.analysis import Analysis
+from analyses.declare.answer import Answer
+from analyses.declare.scope import LEAST_SAID, MOSTLY_IDLE, Scope, several_gpus
+from analyses.declare.tables import Table, table_of
 from analyses.display.charts import stacked_share_bars
 from analyses.display.headline import outlier
 from analyses.display.sentence_format import brief_share
 from analyses.messages import temporal_breakdown as messages
-from analyses.scope import LEAST_SAID, MOSTLY_IDLE, Scope, several_gpus
-from analyses.tables import Table, table_of
-from analyses.unnamed_communication import unnamed_communication
-from hta_graph.gpu_activity import WorkType
+from analyses.source.unnamed_communication import unnamed_communication
+from hta_graph.paths.gpu_activity import WorkType
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -18,10 +18,10 @@ from analyses.display.dataframe_text import more_ranks
 from analyses.display.labels import class_meanings, short_labels
 from analyses.display.sentence_format import brief_duration
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
-from analyses.graph_names import naming_notes_of_rows
 from analyses.messages import what_if as messages
 from analyses.messages.window import NOT_RECORDED, whose
-from analyses.window_report import (
+from analyses.source.graph_names import naming_notes_of_rows
+from analyses.source.window_report import (
     default_lines,
     has_iteration,
     measured_subject,
@@ -33,8 +33,10 @@ from analyses.window_report import (
     window_lines,
     window_record,
 )
-from hta_graph.bounds import Bounds, priced_window
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
+from hta_graph.base.text.formatting import milliseconds
+from hta_graph.base.text.sanitize import encodable_path
+from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
@@ -42,9 +44,7 @@ from hta_graph.multi_rank.summary_job import MANY_RANKS
 from hta_graph.paths.critical_path import critical_path, require_all_rows
 from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.windows import Window, WindowQuery, resolved_window, step
-from hta_graph.text.formatting import milliseconds
-from hta_graph.text.sanitize import encodable_path
-from hta_graph.text.shorten import short_name, shorten_middle
+from hta_graph.what_if.bounds import Bounds, priced_window
 from hta_graph.what_if.changes import Change, remove, scale
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
 from hta_graph.what_if.opportunities import (

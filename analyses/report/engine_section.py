@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from analyses.declare.scope import whole
 from analyses.display.screen_columns import SHARE_OF
 from analyses.display.text_layout import duration_text
 from analyses.messages import report as words
@@ -21,15 +22,14 @@ from analyses.messages import serving as messages
 from analyses.questions.serving import PART_COLOUR, answer, time_parts
 from analyses.report.page_tables import Bar, Section, SectionTable, time_bar
 from analyses.report.wait_heatmap import HeatmapTick, ticks_of
-from analyses.scope import whole
-from hta_graph.arrays import summed_by
-from hta_graph.colours import IDLE_COLOUR
+from hta_graph.base.arrays import summed_by
+from hta_graph.base.colours import IDLE_COLOUR
 from hta_graph.paths.engine_step_table import engine_step_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analyses.answer import Answer
+    from analyses.declare.answer import Answer
     from analyses.report.timeline import TimelinePage
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.model import Floats, Ints

@@ -14,11 +14,11 @@ from analyses.display.labels import SHORT
 from analyses.display.sentence_format import brief_duration, brief_share, time_and_share
 from analyses.messages import report as words
 from analyses.report.page_labels import page_labels
-from hta_graph.arrays import summed_by
+from hta_graph.base.arrays import summed_by
+from hta_graph.base.progress import tracked
+from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.model import BoundBy
 from hta_graph.paths.windows import Window, resolved_window
-from hta_graph.progress import tracked
-from hta_graph.text.shorten import short_name, shorten_middle
 from hta_graph.what_if.modified_window import recorded_path_totals
 from hta_graph.what_if.opportunities import Opportunity, opportunity_frame, opportunity_rows
 from hta_graph.what_if.replay import replay_graph

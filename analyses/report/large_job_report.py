@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyses import catalogue
 from analyses.advice.verdict import representative_ranks
+from analyses.declare.scope import Scope, empty_scope, in_window
 from analyses.messages import report as words
 from analyses.messages.verdict import WHY_REPRESENTATIVE
+from analyses.questions import catalogue
 from analyses.report.gain_curves import distinct_opportunities, worth_a_card
 from analyses.report.opportunities import opportunities_of_summaries
 from analyses.report.page_tables import Section
@@ -17,12 +18,11 @@ from analyses.report.report import over_window_of_job, page, rank_sections, step
 from analyses.report.sections import job_section
 from analyses.report.summary import summary_of
 from analyses.report.wait_heatmap import wait_section
-from analyses.scope import Scope, empty_scope, in_window
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.what_if.predict import WindowReplay, summary_replay
 
 if TYPE_CHECKING:
-    from analyses.answer import Answer
+    from analyses.declare.answer import Answer
     from hta_graph.graph.job_graph import JobGraph
     from hta_graph.paths.step_table import StepRow
     from hta_graph.paths.windows import WindowQuery

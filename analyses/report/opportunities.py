@@ -28,10 +28,10 @@ from analyses.report.gain_curves import (
 )
 from analyses.report.page_labels import page_labels
 from analyses.report.page_tables import Bar, Section, SectionTable, time_bar
-from hta_graph.bounds import priced_window
-from hta_graph.colours import BOUND_COLOUR, NEUTRAL_COLOUR
-from hta_graph.errors import HtaGraphError, QueryError
+from hta_graph.base.colours import BOUND_COLOUR, NEUTRAL_COLOUR
+from hta_graph.base.errors import HtaGraphError, QueryError
 from hta_graph.paths.windows import resolved_window
+from hta_graph.what_if.bounds import priced_window
 from hta_graph.what_if.opportunities import opportunity_frame
 from hta_graph.what_if.predict import JobOpportunities, JobPrediction, WindowReplay
 from hta_graph.what_if.reliability import reliability

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analyses.display.labels import SHORT, class_meanings, short_labels
-from hta_graph.colours import BOUND_COLOUR, CAUSE_CLASS
+from hta_graph.base.colours import BOUND_COLOUR, CAUSE_CLASS
 from hta_graph.graph.dependency_graph import DependencyGraph
 
 

@@ -14,9 +14,9 @@ from analyses.messages import report as words
 from analyses.messages.report import capitalized
 from analyses.messages.roofline import PARTS
 from analyses.report.page_labels import colour_of, label_of
-from hta_graph.colours import BOUND_COLOUR
+from hta_graph.base.colours import BOUND_COLOUR
+from hta_graph.base.text.shorten import shorten_middle
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
-from hta_graph.text.shorten import shorten_middle
 from hta_graph.trace.table import READING_DIAGNOSTICS
 
 if TYPE_CHECKING:

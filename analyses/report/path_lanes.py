@@ -17,8 +17,8 @@ import numpy as np
 from analyses.display.text_layout import clipped
 from analyses.messages import report as words
 from analyses.report.page_labels import page_labels
-from hta_graph.arrays import first_of_runs, last_of_runs
-from hta_graph.colours import BOUND_COLOUR
+from hta_graph.base.arrays import first_of_runs, last_of_runs
+from hta_graph.base.colours import BOUND_COLOUR
 from hta_graph.export.picture.lane_layout import PathStrips, lane_changes, lane_strip, window_strip
 from hta_graph.export.picture.svg import time_ticks
 from hta_graph.model import GPU_KINDS, Bools, BoundBy, EventKind, Ints, kind_mask

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from analyses.declare.scope import Scope, in_window, with_known_paths
 from analyses.display.page import page_pieces, part_of
 from analyses.messages import report as words
 from analyses.messages.window import OTHER_STEP
@@ -23,12 +24,11 @@ from analyses.report.page_tables import MOST_ROWS, Section, SectionTable, class_
 from analyses.report.sections import PARTS, ReportPart, class_table, is_of_rank, job_section, linked_items, part_section
 from analyses.report.summary import Summary, detailed_rank, summary_of
 from analyses.report.timeline import SCRIPTS, TimelinePage, steps_on_page, timeline_page
-from analyses.scope import Scope, in_window, with_known_paths
-from analyses.window_report import default_lines, delaying_rank, rows_after_lines
+from analyses.source.window_report import default_lines, delaying_rank, rows_after_lines
+from hta_graph.base.progress import begin_stage
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
 from hta_graph.paths.windows import step_lengths
-from hta_graph.progress import begin_stage
 
 MOST_BYTES = 990_000
 """A page is below 1 MB."""

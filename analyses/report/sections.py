@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses import catalogue
-from analyses.answer import Answer
+from analyses.declare.answer import Answer
+from analyses.declare.scope import Scope
 from analyses.display.charts import COLOUR
 from analyses.display.screen_columns import SHARE_OF
 from analyses.display.sentence_format import brief_duration
 from analyses.messages import report as words
+from analyses.questions import catalogue
 from analyses.report.page_labels import colour_of, page_labels
 from analyses.report.page_tables import MOST_ROWS, Bar, Section, SectionTable, class_bar, time_bar
-from analyses.scope import Scope
-from analyses.window_report import missing_lines
-from hta_graph.arrays import pair_key, summed_by, take_or
-from hta_graph.colours import IDLE_COLOUR, NEUTRAL_COLOUR, WAITING_COLOUR
-from hta_graph.errors import HtaGraphError
-from hta_graph.gpu_activity import WorkType
+from analyses.source.window_report import missing_lines
+from hta_graph.base.arrays import pair_key, summed_by, take_or
+from hta_graph.base.colours import IDLE_COLOUR, NEUTRAL_COLOUR, WAITING_COLOUR
+from hta_graph.base.errors import HtaGraphError
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.numbered_names import row_labels
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.gpu_activity import WorkType
 from hta_graph.paths.rank_crossings import crossings, held_up_by
 
 if TYPE_CHECKING:

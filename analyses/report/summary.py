@@ -17,7 +17,7 @@ from analyses.messages import report as words
 from analyses.report.gain_curves import gain_name
 from analyses.report.page_labels import page_labels
 from analyses.report.path_lanes import PathPicture, path_picture
-from analyses.window_report import has_iteration, headline_subject, represents_phase, verdict_of_job
+from analyses.source.window_report import has_iteration, headline_subject, represents_phase, verdict_of_job
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.what_if.opportunities import Opportunity

@@ -22,10 +22,10 @@ from analyses.display.text_layout import clipped, duration_text, percent
 from analyses.messages import timeline as words
 from analyses.report.page_labels import page_labels
 from analyses.report.page_tables import Bar, class_bar
-from hta_graph.arrays import distinct, first_of_runs, take_or, unique_rows
 from hta_graph.attribution.replayed_names import EVIDENCE, replayed_names
-from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR, PATH_COLOUR
-from hta_graph.errors import UsageError
+from hta_graph.base.arrays import distinct, first_of_runs, take_or, unique_rows
+from hta_graph.base.colours import BOUND_COLOUR, EVENT_COLOUR, PATH_COLOUR
+from hta_graph.base.errors import UsageError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath

@@ -22,11 +22,11 @@ from analyses.display.dataframe_text import MANY_RANKS, worst_and_typical
 from analyses.display.sentence_format import brief_share
 from analyses.messages import report as words
 from analyses.report.page_tables import Bar, Section, SectionTable, class_bar
-from hta_graph.colours import WAITING_COLOUR
+from hta_graph.base.colours import WAITING_COLOUR
 from hta_graph.model import BoundBy
 
 if TYPE_CHECKING:
-    from analyses.answer import Answer
+    from analyses.declare.answer import Answer
 
 
 WIDTH, LEFT, RIGHT, TOP = 1000, 130, 985, 8

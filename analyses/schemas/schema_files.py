@@ -6,7 +6,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from hta_graph.errors import UsageError
+from hta_graph.base.errors import UsageError
 
 FOLDER = "analyses.schemas"
 ENDING = ".json"

@@ -24,12 +24,12 @@ from typing import Any, Protocol
 
 from analyses.display.stderr import write_lines
 from analyses.messages import torch as messages
-from hta_graph.errors import HtaGraphError, OutputError, UsageError
+from hta_graph.base.errors import HtaGraphError, OutputError, UsageError
+from hta_graph.base.storage.atomic_write import write_file
+from hta_graph.base.storage.compress import gzipped
+from hta_graph.base.storage.location import is_remote, resolve_location
+from hta_graph.base.text.sanitize import one_line
 from hta_graph.multi_rank.workers.worker_processes import can_start_processes
-from hta_graph.storage.atomic_write import write_file
-from hta_graph.storage.compress import gzipped
-from hta_graph.storage.location import is_remote, resolve_location
-from hta_graph.text.sanitize import one_line
 
 CHUNK_BYTES = 1 << 20
 """How many bytes are compressed at once; meanwhile, other threads of the process run."""
@@ -191,7 +191,7 @@ def trace_handler(
     >>> trace_handler("/proc/version/traces")
     Traceback (most recent call last):
         ...
-    hta_graph.errors.OutputError: /proc/version/traces: cannot be created: Not a directory; choose another folder
+    hta_graph.base.errors.OutputError: /proc/version/traces: cannot be created: Not a directory; choose another folder
     """
     place = resolve_location(directory)
     if is_remote(place):

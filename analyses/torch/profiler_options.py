@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
 
 
 def options(*, stacks: bool = False, shapes: bool = True, memory: bool = False) -> dict[str, Any]:

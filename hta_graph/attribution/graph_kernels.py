@@ -12,11 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import freeze, take_or
+from hta_graph.base.arrays import freeze, take_or
+from hta_graph.base.storage.location import Location
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Ids, Ints
-from hta_graph.storage.location import Location
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import expand_ranges, find_sorted, freeze, summed_by, take_or
 from hta_graph.attribution.graph_kernels import graph_kernels
-from hta_graph.errors import UsageError
+from hta_graph.base.arrays import expand_ranges, find_sorted, freeze, summed_by, take_or
+from hta_graph.base.errors import UsageError
+from hta_graph.base.text.shorten import suggest_known
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.handoffs import autograd_bursts
 from hta_graph.graph.timeline import Nesting, nearest_around
 from hta_graph.model import CPU_KINDS, EdgeKind, EventKind, Ids, Ints, kind_mask
-from hta_graph.text.shorten import suggest_known
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.base.storage.location import is_remote
 from hta_graph.chakra.astra_sim_executor import (
     COLLECTIVE,
     COMMUNICATION_TYPES,
@@ -35,7 +36,6 @@ from hta_graph.chakra.astra_sim_executor import (
 from hta_graph.chakra.et_files import GROUPS_FILE, EtFolder
 from hta_graph.chakra.schema import COLLECTIVES, NODE_TYPES
 from hta_graph.chakra.topological_order import cycle_text, find_cycle
-from hta_graph.storage.location import is_remote
 
 WHOLE_NUMBERS = {f"{kind}_val" for kind in (
     "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64"

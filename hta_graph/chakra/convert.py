@@ -24,6 +24,11 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.base.errors import HtaGraphError, Remedy, TraceError
+from hta_graph.base.progress import begin_stage
+from hta_graph.base.storage.location import Location, resolve_location
+from hta_graph.base.storage.output_paths import check_new_folder
+from hta_graph.base.text.formatting import join_first, milliseconds
 from hta_graph.chakra.astra_sim_executor import COMPUTE, CPU, Execution
 from hta_graph.chakra.check import check
 from hta_graph.chakra.comm_attributes import SimulatorIds
@@ -47,15 +52,10 @@ from hta_graph.chakra.matched_communications import (
     matched_communications,
 )
 from hta_graph.chakra.rank_workload import RankInput, RankWorkload, ScheduledRank
-from hta_graph.errors import HtaGraphError, Remedy, TraceError
 from hta_graph.multi_rank.matching.job_clocks import JobClocks
 from hta_graph.multi_rank.matching.match_ranks import missing_ranks
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.matching.worker_groups import with_worker_groups
-from hta_graph.progress import begin_stage
-from hta_graph.storage.location import Location, resolve_location
-from hta_graph.storage.output_paths import check_new_folder
-from hta_graph.text.formatting import join_first, milliseconds
 
 
 def early_notes(works: Sequence[RankWorkload]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hta_graph.errors import UsageError
+from hta_graph.base.errors import UsageError
 
 CHOICES = {
     "profile": ("full", "gpu"),

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from hta_graph.base.errors import OutputError, Remedy, TraceError
+from hta_graph.base.storage.atomic_write import new_folder
+from hta_graph.base.storage.location import Location, resolve_location
+from hta_graph.base.storage.output_paths import check_new_folder
 from hta_graph.chakra.schema import DecodeError, GlobalMetadata, Node
-from hta_graph.errors import OutputError, Remedy, TraceError
-from hta_graph.storage.atomic_write import new_folder
-from hta_graph.storage.location import Location, resolve_location
-from hta_graph.storage.output_paths import check_new_folder
 from hta_graph.trace.decompress import is_gzip
 from hta_graph.trace.memory_limit import TextLimit
 

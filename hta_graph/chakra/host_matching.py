@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.alignment.sequence_alignment import align
-from hta_graph.arrays import freeze
+from hta_graph.attribution.sequence_alignment import align
+from hta_graph.base.arrays import freeze
+from hta_graph.base.errors import Remedy, TraceError
 from hta_graph.chakra.host_trace import HostTrace
-from hta_graph.errors import Remedy, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.columnize import integers

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hta_graph.arrays import expand_ranges
+from hta_graph.base.arrays import expand_ranges
 from hta_graph.chakra.astra_sim_executor import CPU
 from hta_graph.chakra.host_trace import HostValues
 from hta_graph.chakra.nodes import CpuSegments, Nodes, Pairs, issue_order

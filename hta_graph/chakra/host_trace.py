@@ -21,10 +21,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hta_graph.arrays import freeze
-from hta_graph.errors import NotATraceError, TraceError
+from hta_graph.base.arrays import freeze
+from hta_graph.base.errors import NotATraceError, TraceError
+from hta_graph.base.storage.location import Location, resolve_location
 from hta_graph.model import Bools, Ids, Ints
-from hta_graph.storage.location import Location, resolve_location
 from hta_graph.trace.columnize import integers
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.json_reader import is_array, number_or_text

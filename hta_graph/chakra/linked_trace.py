@@ -29,10 +29,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, last_of_runs
+from hta_graph.base.arrays import Columns, freeze, last_of_runs
+from hta_graph.base.errors import TraceError
 from hta_graph.chakra.host_matching import RECORD_FUNCTION_ID, HostMatching, check_rank, match_host_trace
 from hta_graph.chakra.host_trace import NODE_ATTRIBUTES, HostAttribute, HostNode, HostTrace
-from hta_graph.errors import TraceError
 from hta_graph.export.sync_dependencies import GPU_TO_CPU, next_operators
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BETWEEN_ACTIVITIES, Bools, EdgeKind, EventKind, Ids, Ints

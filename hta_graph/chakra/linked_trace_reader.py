@@ -20,11 +20,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from hta_graph.base.errors import Remedy, TraceError
+from hta_graph.base.storage.location import Location, resolve_location
 from hta_graph.chakra.host_trace import HostValues
-from hta_graph.errors import Remedy, TraceError
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, EdgeKind, Ids, Ints
-from hta_graph.storage.location import Location, resolve_location
 from hta_graph.trace.decompress import FileBytes, read_bytes, text_head
 from hta_graph.trace.event_args import EventArgs
 from hta_graph.trace.rank_files import rank_in_name
@@ -92,7 +92,7 @@ class LinkedTraceInput:
         return EventArgs(columns, self._distributed)
 
     def waits(self, _: object) -> EdgeTable:
-        """Link what waits to what it waits for; a rule for :func:`hta_graph.build.build_graph`."""
+        """Link what waits to what it waits for; a rule for :func:`hta_graph.build.from_trace.build_graph`."""
         events = self.trace.events
         row = np.full(len(self._rows), -1, np.int32)
         row[events.index] = np.arange(len(events), dtype=np.int32)

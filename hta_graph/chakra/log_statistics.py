@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.base.errors import TraceError
+from hta_graph.base.storage.location import Location, resolve_location
 from hta_graph.chakra.astra_sim_executor import COMMUNICATION_TYPES, COMPUTATION, COPY_NAME_PREFIXES, DELAY, EtProgram
-from hta_graph.errors import TraceError
 from hta_graph.model import Bools, Ints
 from hta_graph.paths.intervals import Intervals, union
-from hta_graph.storage.location import Location, resolve_location
 from hta_graph.trace.memory_limit import TextLimit
 
 NodeIds = np.ndarray[Any, np.dtype[np.uint64]]

@@ -16,6 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from hta_graph.base.text.formatting import join_first
 from hta_graph.chakra.communications import Communication, Group, GroupChannel, WorkloadCommunications
 from hta_graph.chakra.topological_order import topological_order
 from hta_graph.model import Ints
@@ -33,7 +34,6 @@ from hta_graph.multi_rank.matching.communications import (
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, clocks_from_arrivals
 from hta_graph.multi_rank.matching.match_ranks import MatchedChannel, match_ranks
 from hta_graph.multi_rank.matching.pair_clocks import ArrivalsAndEnds
-from hta_graph.text.formatting import join_first
 
 RENDEZVOUS_KIND, RENDEZVOUS_BYTES = "ALL_GATHER", 64
 """What ranks do to wait for each other: of all that ASTRA-sim runs it costs least; of fewer than 4 bytes it hangs."""

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, freeze, last_of_runs, take_or
+from hta_graph.base.arrays import first_of_runs, freeze, last_of_runs, take_or
+from hta_graph.base.errors import HtaGraphError
 from hta_graph.chakra.astra_sim_executor import COMMUNICATION, COMPUTE, CPU
 from hta_graph.chakra.topological_order import cycle_text, dependencies_first, find_cycle
-from hta_graph.errors import HtaGraphError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import BETWEEN_ACTIVITIES, Bools, Codes, EdgeKind, EventKind, Ids, Ints, edge_kinds
 from hta_graph.multi_rank.matching.match_ranks import CollectiveError

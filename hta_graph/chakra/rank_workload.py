@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hta_graph.arrays import take_or
+from hta_graph.base.arrays import take_or
+from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.chakra.astra_sim_executor import COMMUNICATION, COMPUTE, CPU
 from hta_graph.chakra.comm_attributes import RankCommAttributes, SimulatorIds
 from hta_graph.chakra.communications import Communication, ReadDetails, gloo_communications, gpu_communications
@@ -30,7 +31,6 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ids
 from hta_graph.multi_rank.join_ranks import with_host_communications
 from hta_graph.multi_rank.matching.communications import RankCommunications
-from hta_graph.text.sanitize import encodable_path
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.profiler_names import MESSAGE_ROWS
 

@@ -18,6 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.base.errors import HtaGraphError
+from hta_graph.base.storage.location import Location
+from hta_graph.base.storage.output_paths import check_new_folder
 from hta_graph.chakra.astra_sim_executor import COMPUTATION, is_delay
 from hta_graph.chakra.check import MAX_NODE_NS, check
 from hta_graph.chakra.et_files import (
@@ -32,9 +35,6 @@ from hta_graph.chakra.et_files import (
 )
 from hta_graph.chakra.replay_times import rounded_microseconds
 from hta_graph.chakra.schema import GlobalMetadata
-from hta_graph.errors import HtaGraphError
-from hta_graph.storage.location import Location
-from hta_graph.storage.output_paths import check_new_folder
 
 Lane = tuple[object, ...]
 """A node's thread or stream, in its numbers."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
 
 try:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hta_graph.base.errors import HtaGraphError
+from hta_graph.base.text.csv_text import csv_line
 from hta_graph.chakra.astra_sim_executor import EtProgram, Execution
 from hta_graph.chakra.check import check
 from hta_graph.chakra.et_files import EtFolder, attributes
 from hta_graph.chakra.schema import NODE_TYPES
-from hta_graph.errors import HtaGraphError
-from hta_graph.text.csv_text import csv_line
 
 COLUMNS = ("npu", "id", "name", "type", "start_ns", "end_ns", "measured_start_ns", "measured_duration_ns")
 

@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, first_of_runs, stable_order, take_or
+from hta_graph.base.arrays import Columns, distinct, first_of_runs, stable_order, take_or
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.profiler_names import (
     COPY_TO_HOST,

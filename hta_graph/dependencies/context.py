@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, freeze, is_among, take_or
+from hta_graph.base.arrays import Columns, distinct, find_sorted, first_of_runs, freeze, is_among, take_or
+from hta_graph.base.errors import UsageError
 from hta_graph.dependencies.clock_bounds import BoundFinder
 from hta_graph.dependencies.clock_estimate import estimate_clocks
 from hta_graph.dependencies.stream_queues import StreamQueues, enqueue_streams
-from hta_graph.errors import UsageError
 from hta_graph.graph.edges import EdgeTable, WaitCalls, custom_rule
 from hta_graph.graph.launches import CallsByCorrelation
 from hta_graph.graph.memo import memoized

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import distinct, find_sorted, first_of_runs, is_among, last_of_runs, pair_key
+from hta_graph.base.arrays import distinct, find_sorted, first_of_runs, is_among, last_of_runs, pair_key
 from hta_graph.dependencies.context import RuleContext, slow_calls
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, event_of, start_point

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, find_sorted, last_of_runs, pair_key, take_or
+from hta_graph.base.arrays import Columns, distinct, find_sorted, last_of_runs, pair_key, take_or
 from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.wait_resolution import NO_WORK, item_ends, unresolved_wait_calls
 from hta_graph.graph.edges import EdgeTable, WaitCalls

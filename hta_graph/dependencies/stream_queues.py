@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, expand_ranges, first_of_runs, freeze, last_of_runs
+from hta_graph.base.arrays import Columns, distinct, expand_ranges, first_of_runs, freeze, last_of_runs
 from hta_graph.graph.points import start_point
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule

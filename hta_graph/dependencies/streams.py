@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.arrays import distinct, first_of_runs
+from hta_graph.base.arrays import distinct, first_of_runs
 from hta_graph.dependencies.clock_bounds import queue_depth
 from hta_graph.dependencies.context import QUICK, RuleContext, slow_calls
 from hta_graph.dependencies.inferred_waits import inferred_waits

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, find_sorted, first_of_runs, is_among, medians_by, unique_rows
+from hta_graph.base.arrays import Columns, distinct, find_sorted, first_of_runs, is_among, medians_by, unique_rows
 from hta_graph.dependencies.clock_bounds import call_before
 from hta_graph.dependencies.context import (
     QUICK,

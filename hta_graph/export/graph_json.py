@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.base.text.json_text import Records
+from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, labels_of_rules
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind, Rule
-from hta_graph.text.json_text import Records
-from hta_graph.text.sanitize import encodable_path
 
 
 def graph_document(graph: DependencyGraph) -> dict[str, Any]:

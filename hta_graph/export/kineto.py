@@ -16,15 +16,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hta_graph.arrays import find_sorted, first_of_runs, take_or
-from hta_graph.errors import TraceError, UsageError
+from hta_graph.base.arrays import find_sorted, first_of_runs, take_or
+from hta_graph.base.errors import TraceError, UsageError
+from hta_graph.base.storage.atomic_write import write_file
+from hta_graph.base.storage.compress import compressed_for
+from hta_graph.base.storage.location import Location
+from hta_graph.base.storage.output_paths import check_output
+from hta_graph.base.text.formatting import microseconds
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind, Ids
-from hta_graph.storage.atomic_write import write_file
-from hta_graph.storage.compress import compressed_for
-from hta_graph.storage.location import Location
-from hta_graph.storage.output_paths import check_output
-from hta_graph.text.formatting import microseconds
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.json_reader import Header, RowReader, RowShape
 from hta_graph.trace.memory_limit import paused_gc

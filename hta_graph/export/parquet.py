@@ -11,8 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, find_sorted, freeze
-from hta_graph.errors import OutputError, TraceError, UsageError
+from hta_graph.base.arrays import Columns, find_sorted, freeze
+from hta_graph.base.errors import OutputError, TraceError, UsageError
+from hta_graph.base.storage.atomic_write import new_folder
+from hta_graph.base.storage.location import Location, resolve_location
+from hta_graph.base.storage.output_paths import check_new_folder
+from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.export.parquet_checks import (
     check_calls,
     check_edges,
@@ -38,10 +42,6 @@ from hta_graph.graph.job_graph import Clocks, JobGraph, Members
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, EDGE_MEANING, Bools, Codes, EdgeKind, EventKind, Ids, Ints, Rule
 from hta_graph.multi_rank.job_trace import rendezvous_events, shift_to_job_time
-from hta_graph.storage.atomic_write import new_folder
-from hta_graph.storage.location import Location, resolve_location
-from hta_graph.storage.output_paths import check_new_folder
-from hta_graph.text.sanitize import encodable_path
 from hta_graph.trace.gpu_clock import FileTimes
 from hta_graph.trace.table import CopyTable, EventTable, Flows, SyncTable, Trace
 

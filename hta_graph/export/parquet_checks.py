@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import distinct, find_sorted
-from hta_graph.errors import TraceError
+from hta_graph.base.arrays import distinct, find_sorted
+from hta_graph.base.errors import TraceError
 from hta_graph.export.parquet_files import SAVE_AGAIN, SavedHeader, SavedTable
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls, labels_of_custom_rules

@@ -15,13 +15,13 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
-from hta_graph.arrays import Columns, column_types, freeze
-from hta_graph.errors import HtaGraphError, MissingExtraError, TraceError
+from hta_graph.base.arrays import Columns, column_types, freeze
+from hta_graph.base.errors import HtaGraphError, MissingExtraError, TraceError
+from hta_graph.base.storage.location import Location, is_remote, untrusted_location
+from hta_graph.base.storage.remote_errors import RemoteError
+from hta_graph.base.text.sanitize import one_line, replace_surrogates
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, LONGEST_NS, Bools
-from hta_graph.storage.location import Location, is_remote, untrusted_location
-from hta_graph.storage.remote_errors import RemoteError
-from hta_graph.text.sanitize import one_line, replace_surrogates
 from hta_graph.trace.gpu_clock import CLOCK_MODELS, PARTS_PER_MILLION, GpuClock
 from hta_graph.trace.table import READING_DIAGNOSTICS, LaneTable
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from hta_graph.arrays import Columns, pair_key, take_or
-from hta_graph.errors import QueryError, Remedy
+from hta_graph.base.arrays import Columns, pair_key, take_or
+from hta_graph.base.errors import QueryError, Remedy
+from hta_graph.base.text.csv_text import csv_line, csv_rows
 from hta_graph.graph.conversion import labels, none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EventEdges, labels_of_rules
@@ -20,7 +21,6 @@ from hta_graph.graph.stream_waits import WAITS_FOR_STREAMS, stream_waits
 from hta_graph.model import Bools, EdgeKind, EventKind, Evidence, Ids, Ints, edge_kinds
 from hta_graph.paths.binding_edges import binding_edges
 from hta_graph.paths.windows import WindowQuery, whole
-from hta_graph.text.csv_text import csv_line, csv_rows
 
 if TYPE_CHECKING:
     import pandas as pd

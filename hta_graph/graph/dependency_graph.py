@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
 import numpy as np
 
-from hta_graph.arrays import freeze, pair_key, take_or
-from hta_graph.errors import QueryError, Remedy
+from hta_graph.base.arrays import freeze, pair_key, take_or
+from hta_graph.base.errors import QueryError, Remedy
+from hta_graph.base.safe_regex import names_matching
+from hta_graph.base.storage.location import Location
+from hta_graph.base.text.formatting import html_table
+from hta_graph.base.text.shorten import suggest_known, suggest_number
 from hta_graph.graph.conversion import (
     POINT_NAMES,
     edge_columns,
@@ -29,10 +33,6 @@ from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import Nesting, Timeline, nearest_around
 from hta_graph.graph.traversal import reachable, shortest_path
 from hta_graph.model import EDGE_MEANING, Bools, EdgeKind, EventKind, Evidence, Ids, Ints
-from hta_graph.safe_regex import names_matching
-from hta_graph.storage.location import Location
-from hta_graph.text.formatting import html_table
-from hta_graph.text.shorten import suggest_known, suggest_number
 from hta_graph.trace.table import READING_DIAGNOSTICS, EventTable, LaneTable, Step, Trace
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, find_sorted, first_of_runs, freeze, pair_key, take_or
-from hta_graph.errors import UsageError
+from hta_graph.base.arrays import Columns, find_sorted, first_of_runs, freeze, pair_key, take_or
+from hta_graph.base.errors import UsageError
 from hta_graph.graph.points import end_point, event_of, is_end, start_point
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
 

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import freeze
+from hta_graph.base.arrays import freeze
+from hta_graph.base.safe_regex import names_matching
 from hta_graph.model import Bools, EventKind, Ids
-from hta_graph.safe_regex import names_matching
 from hta_graph.trace.profiler_names import (
     ALLOCATION_CALL,
     AMD_CALL,

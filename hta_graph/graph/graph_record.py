@@ -11,10 +11,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from hta_graph.base.storage.location import Location, RemotePath, name_with_secrets, resolve_location
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.timeline import Timeline
-from hta_graph.storage.location import Location, RemotePath, name_with_secrets, resolve_location
 from hta_graph.trace.gpu_clock import GpuClock
 from hta_graph.trace.table import Trace
 

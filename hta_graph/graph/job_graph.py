@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, take_or
-from hta_graph.errors import QueryError, Remedy
+from hta_graph.base.arrays import Columns, freeze, take_or
+from hta_graph.base.errors import QueryError, Remedy
 from hta_graph.graph.conversion import none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankGraph, RankSource
 from hta_graph.graph.edges import EdgeTable, WaitCalls

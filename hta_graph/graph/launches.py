@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.arrays import find_sorted, freeze, take_or
+from hta_graph.base.arrays import find_sorted, freeze, take_or
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.table import EventTable, Trace
 

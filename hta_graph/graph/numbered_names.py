@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import distinct, freeze
+from hta_graph.base.arrays import distinct, freeze
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.graph.memo import memoized

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.arrays import find_sorted, freeze
+from hta_graph.base.arrays import find_sorted, freeze
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints
 from hta_graph.trace.table import EventTable
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze
+from hta_graph.base.arrays import Columns, freeze
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import event_of, is_end, start_point
 from hta_graph.model import Bools, Ids, Ints

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.arrays import find_sorted
+from hta_graph.base.arrays import find_sorted
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EventEdges
 from hta_graph.graph.points import end_point, start_point

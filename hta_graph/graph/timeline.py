@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, last_at_most, last_of_runs, pair_key, stable_order, take_or
+from hta_graph.base.arrays import Columns, freeze, last_at_most, last_of_runs, pair_key, stable_order, take_or
 from hta_graph.graph.points import event_of, is_end, ordered_points, point_times
 from hta_graph.model import CPU_KINDS, Bools, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.table import EventTable, Trace

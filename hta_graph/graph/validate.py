@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs
+from hta_graph.base.arrays import first_of_runs
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import CPU_END, CPU_ZERO, CPU_ZERO_AT_END, classes_of_points, event_of, is_end
 from hta_graph.graph.timeline import Timeline

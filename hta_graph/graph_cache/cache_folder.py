@@ -116,8 +116,8 @@ class CacheFolder:
 
     def write(self, name: str, entry: Entry) -> None:
         """Write an entry, whole or not at all; where that is impossible a line reports it."""
-        from hta_graph.errors import HtaGraphError
-        from hta_graph.storage.atomic_write import write_file  # late: a cached question writes nothing
+        from hta_graph.base.errors import HtaGraphError
+        from hta_graph.base.storage.atomic_write import write_file  # late: a cached question writes nothing
 
         place = self._place(name)
         if self._takes_nothing:

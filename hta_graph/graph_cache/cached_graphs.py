@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, column_types
+from hta_graph.base.arrays import Columns, column_types
+from hta_graph.base.storage.location import Location, name_with_secrets
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.graph_record import AttachedTables, Column, graph_of_record, graph_record
 from hta_graph.graph.timeline import Nesting
 from hta_graph.graph_cache.entry_file import Entry
 from hta_graph.model import EdgeKind, EventKind, Rule
-from hta_graph.storage.location import Location, name_with_secrets
 
 NOT_WHAT_WAS_WRITTEN = (ValueError, TypeError, KeyError, AttributeError, StopIteration, OverflowError)
 """What reading a record raises that is another one than was written."""

@@ -46,7 +46,7 @@ def entry_pieces(name: str, entry: Entry) -> Iterator[bytes | memoryview]:
     if entry.columns:
         import numpy as np  # late: a text needs none
 
-        from hta_graph.arrays import memory_of
+        from hta_graph.base.arrays import memory_of
 
         parts += [(column.dtype.str, memory_of(np.ascontiguousarray(column))) for column in entry.columns]
     described = [[kind, len(part), crc32(part)] for kind, part in parts]

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
+from hta_graph.base.storage.location import Location, expand_file_lists, is_remote
 from hta_graph.graph_cache.entry_file import Entry
 from hta_graph.graph_cache.trace_cache import GraphCache
-from hta_graph.storage.location import Location, expand_file_lists, is_remote
 from hta_graph.trace.rank_files import expand_inputs, possible_dumps
 
 MOST_OUTPUT_BYTES = 64 << 20

@@ -16,10 +16,10 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hta_graph.base.storage.location import Location, is_remote
 from hta_graph.graph_cache.cache_folder import CacheFolder
 from hta_graph.graph_cache.entry_file import Entry
 from hta_graph.graph_cache.stored_content import DIGEST_BYTES, FileVersion, StoredContent, is_unchanged, stored_content
-from hta_graph.storage.location import Location, is_remote
 from hta_graph.trace.rank_files import FoundFile, assign_ranks, choose_ranks
 
 if TYPE_CHECKING:

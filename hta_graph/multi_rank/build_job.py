@@ -6,18 +6,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from hta_graph.errors import OutputError
+from hta_graph.base.errors import OutputError
+from hta_graph.base.log import log_info, log_warning
+from hta_graph.base.storage.location import Location, RemotePath, expand_file_lists, is_remote, resolve_location
+from hta_graph.base.text.formatting import milliseconds
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.log import log_info, log_warning
 from hta_graph.multi_rank.join_ranks import graphs_by_rank, join_ranks
 from hta_graph.multi_rank.matching.flight_recorder import find_flight_dumps
 from hta_graph.multi_rank.matching.flight_sequence_numbers import with_assigned_sequence_numbers
 from hta_graph.multi_rank.read_ranks import Progress, ReadOptions, Report, read_graphs
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
 from hta_graph.multi_rank.summary_job import SummaryJobReader
-from hta_graph.storage.location import Location, RemotePath, expand_file_lists, is_remote, resolve_location
-from hta_graph.text.formatting import milliseconds
 from hta_graph.trace.memory_limit import limit_memory
 from hta_graph.trace.read import Say
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, last_at_most, summed_by, take_or
+from hta_graph.base.arrays import Columns, distinct, last_at_most, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import freeze
+from hta_graph.base.arrays import freeze
+from hta_graph.base.storage.location import Location, is_remote
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import EventKind, Ids, Ints
-from hta_graph.storage.location import Location, is_remote
 from hta_graph.trace.table import CopyTable, EventTable, Flows, LaneTable, SyncTable, Trace
 
 

@@ -15,9 +15,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, pair_key, take_or
-from hta_graph.build import drop_impossible_edges
-from hta_graph.errors import DefectError, QueryError
+from hta_graph.base.arrays import Columns, pair_key, take_or
+from hta_graph.base.errors import DefectError, QueryError
+from hta_graph.base.progress import begin_stage
+from hta_graph.base.text.formatting import milliseconds
+from hta_graph.build.from_trace import drop_impossible_edges
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph, RankSource
 from hta_graph.graph.edges import EdgeTable, EventEdges
 from hta_graph.graph.job_graph import Clocks, JobGraph, Members
@@ -41,8 +43,6 @@ from hta_graph.multi_rank.matching.job_clocks import JobClocks, RankClock
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.matching.worker_groups import with_worker_groups
 from hta_graph.paths.time_accounting import explained_lags
-from hta_graph.progress import begin_stage
-from hta_graph.text.formatting import milliseconds
 
 
 def join_ranks(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from io import BufferedReader
 
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
+from hta_graph.base.progress import advance_stage, begin_stage
+from hta_graph.base.storage.location import Location, name_with_secrets
 from hta_graph.multi_rank.read_engine import processor_count, wait_for_any
 from hta_graph.multi_rank.wire_format import read_column, read_record
 from hta_graph.multi_rank.workers.tasks import Task
 from hta_graph.multi_rank.workers.worker_processes import WorkerPool, can_start_processes
-from hta_graph.progress import advance_stage, begin_stage
-from hta_graph.storage.location import Location, name_with_secrets
 from hta_graph.trace.json_reader import FileFacts
 from hta_graph.trace.recorded import Collected
 from hta_graph.trace.shares import Share, join_shares

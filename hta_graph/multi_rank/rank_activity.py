@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.arrays import Columns, expand_ranges, freeze, rows_by_value, summed_by, take_or, unique_rows
 from hta_graph.attribution.call_paths import FRAMES, STANDALONE_NUMBER, CallPaths
+from hta_graph.base.arrays import Columns, expand_ranges, freeze, rows_by_value, summed_by, take_or, unique_rows
 from hta_graph.graph.dependency_graph import RankGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.graph.job_graph import JobGraph

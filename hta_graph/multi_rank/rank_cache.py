@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
+from hta_graph.base.storage.location import Location
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.graph_record import Column, describe_table, read_table
 from hta_graph.graph_cache.cached_graphs import (
@@ -22,7 +23,6 @@ from hta_graph.graph_cache.cached_graphs import (
 from hta_graph.graph_cache.entry_file import Entry
 from hta_graph.graph_cache.trace_cache import IN_HEADER, GraphCache
 from hta_graph.multi_rank.rank_request import RankRequest
-from hta_graph.storage.location import Location
 from hta_graph.trace.rank_files import RankFile
 
 if TYPE_CHECKING:

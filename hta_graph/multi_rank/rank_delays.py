@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, freeze, rows_by_value, take_or
+from hta_graph.base.arrays import first_of_runs, freeze, rows_by_value, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 from hta_graph.multi_rank.rank_activity import gpu_work_of_ranks, walk_ends

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hta_graph.build import build_without_log
+from hta_graph.build.from_trace import build_without_log
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.trace.decompress import cached_text
 from hta_graph.trace.rank_files import RankFile

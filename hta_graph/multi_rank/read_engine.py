@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from hta_graph.arrays import Columns, column_types
-from hta_graph.errors import HtaGraphError, TooLargeError
+from hta_graph.base.arrays import Columns, column_types
+from hta_graph.base.errors import HtaGraphError, TooLargeError
+from hta_graph.base.memory import available_memory
+from hta_graph.base.storage.location import Location
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.memory import available_memory
 from hta_graph.multi_rank.rank_request import RankRequest
-from hta_graph.storage.location import Location
 from hta_graph.trace.header import text_size
 from hta_graph.trace.memory_limit import PEAK_OF_A_PROCESS, PEAK_PER_TEXT
 from hta_graph.trace.rank_files import RankFile

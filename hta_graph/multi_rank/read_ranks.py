@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, cast
 from weakref import finalize
 
-from hta_graph.build import log_clock_faults
-from hta_graph.captures import NamedCaptures, find_captures, with_captures
-from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.attribution.captures import NamedCaptures, find_captures, with_captures
+from hta_graph.attribution.graph_annotations import with_annotations
+from hta_graph.base.errors import HtaGraphError, TraceError
+from hta_graph.base.log import log_warning
+from hta_graph.base.progress import mute_stages
+from hta_graph.base.storage.location import Location, expand_file_lists, is_remote, parallel_map
+from hta_graph.build.from_trace import log_clock_faults
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph_annotations import with_annotations
 from hta_graph.graph_cache.cache_folder import CacheFolder
 from hta_graph.graph_cache.trace_cache import GraphCache
-from hta_graph.log import log_warning
 from hta_graph.multi_rank.rank_cache import cached_file, cached_ranks, keep_file, keep_rank
 from hta_graph.multi_rank.rank_request import RankRequest, build_rank_graph, read_rank_graph
 from hta_graph.multi_rank.read_engine import (
@@ -30,8 +32,6 @@ from hta_graph.multi_rank.read_engine import (
     peak_bytes,
     processor_count,
 )
-from hta_graph.progress import mute_stages
-from hta_graph.storage.location import Location, expand_file_lists, is_remote, parallel_map
 from hta_graph.trace.decompress import cached_text
 from hta_graph.trace.header import has_node_names, text_size
 from hta_graph.trace.json_reader import FileFacts

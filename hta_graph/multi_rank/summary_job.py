@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hta_graph.attribution.graph_kernels import CaptureSource
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.rank_summary import RankSummary, fingerprint

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, take_or
+from hta_graph.base.arrays import Columns, take_or
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.paths.rank_local_walks import LocalWalks

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, first_of_runs, pair_key, summed_by, take_or
+from hta_graph.base.arrays import Columns, first_of_runs, pair_key, summed_by, take_or
 from hta_graph.graph.conversion import labels, none_where
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ints

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hta_graph.arrays import freeze, memory_of
+from hta_graph.base.arrays import freeze, memory_of
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.graph_record import AttachedTables, Column, graph_of_record, graph_record
 from hta_graph.graph.rank_summary import RankSummary

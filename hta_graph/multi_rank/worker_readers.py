@@ -10,7 +10,8 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Self
 
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
+from hta_graph.base.storage.location import is_remote, name_with_secrets
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.multi_rank.rank_request import RankRequest
 from hta_graph.multi_rank.rank_task import rank_task
@@ -18,7 +19,6 @@ from hta_graph.multi_rank.read_engine import RankReading, memory_share, peak_byt
 from hta_graph.multi_rank.wire_format import decode_graph, read_record
 from hta_graph.multi_rank.workers.tasks import decode_answer, error_with_path
 from hta_graph.multi_rank.workers.worker_processes import WorkerPool
-from hta_graph.storage.location import is_remote, name_with_secrets
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import Say
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, expand_ranges, first_of_runs, freeze, last_of_runs, take_or
+from hta_graph.base.arrays import Columns, expand_ranges, first_of_runs, freeze, last_of_runs, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, summed_by, take_or, unique_rows
-from hta_graph.errors import DefectError, QueryError, Remedy, UsageError
+from hta_graph.base.arrays import first_of_runs, summed_by, take_or, unique_rows
+from hta_graph.base.errors import DefectError, QueryError, Remedy, UsageError
+from hta_graph.base.text.formatting import html_table, milliseconds
 from hta_graph.graph.conversion import labels, none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph, RankSource
 from hta_graph.graph.numbered_names import row_labels
@@ -20,7 +21,6 @@ from hta_graph.paths.time_accounting import TimeAccounting
 from hta_graph.paths.unexplained_reasons import replays_with_hole
 from hta_graph.paths.window_ends import issue_times
 from hta_graph.paths.windows import Window, WindowQuery, median_step, precomputed_windows
-from hta_graph.text.formatting import html_table, milliseconds
 
 if TYPE_CHECKING:
     import pandas as pd

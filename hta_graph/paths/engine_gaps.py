@@ -20,7 +20,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from hta_graph.arrays import Columns, pair_key, rows_by_value, split_intervals, take_or
+from hta_graph.base.arrays import Columns, pair_key, rows_by_value, split_intervals, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.timeline import nearest_around

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, rows_by_value
+from hta_graph.base.arrays import Columns, distinct, rows_by_value
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import EdgeKind, Ids, Ints

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import Columns, expand_ranges, last_at_most, take_or
+from hta_graph.base.arrays import Columns, expand_ranges, last_at_most, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import EDGE_MEANING, ROLE, Codes, EdgeEnd, EdgeKind, EdgeRole, EventKind, GapCause, Ids, Ints

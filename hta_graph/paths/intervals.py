@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import distinct
+from hta_graph.base.arrays import distinct
 from hta_graph.model import Bools, Ints
 
 

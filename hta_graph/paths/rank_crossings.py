@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hta_graph.arrays import Columns, find_sorted, take_or
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import Columns, find_sorted, take_or
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.job_graph import JobGraph, Members
 from hta_graph.graph.points import event_of
 from hta_graph.model import Ids, Ints

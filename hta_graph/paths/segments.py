@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hta_graph.arrays import Columns, first_of_runs, last_of_runs, pair_key, summed_by, take_or
+from hta_graph.base.arrays import Columns, first_of_runs, last_of_runs, pair_key, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of

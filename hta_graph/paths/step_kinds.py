@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hta_graph.arrays import distinct, take_or
+from hta_graph.base.arrays import distinct, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.graph.job_graph import JobGraph

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hta_graph.base.text.formatting import milliseconds
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_warm_up
 from hta_graph.graph.memo import memoized
@@ -13,7 +14,6 @@ from hta_graph.paths.critical_path import CriticalPath, critical_paths
 from hta_graph.paths.step_kinds import kinds_in_run
 from hta_graph.paths.window_ends import steps_by_number
 from hta_graph.paths.windows import StepLength, median_step, step, step_lengths
-from hta_graph.text.formatting import milliseconds
 
 OUTLIER_FACTOR = 1.5
 """A step is an outlier from this multiple of the iteration of its kind's median step on, and below its inverse."""

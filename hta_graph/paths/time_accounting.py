@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import (
+from hta_graph.base.arrays import (
     Columns,
     distinct,
     first_of_runs,

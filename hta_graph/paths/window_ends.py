@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hta_graph.arrays import freeze, take_or
+from hta_graph.base.arrays import freeze, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EventEdges
 from hta_graph.graph.handoffs import EARLIEST, autograd_bursts

@@ -20,7 +20,10 @@ from typing import Literal
 
 import numpy as np
 
-from hta_graph.errors import QueryError, Remedy, UsageError
+from hta_graph.base.errors import QueryError, Remedy, UsageError
+from hta_graph.base.safe_regex import names_matching
+from hta_graph.base.text.formatting import milliseconds
+from hta_graph.base.text.shorten import closest_names, shorten_middle, suggest_number
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph, require_graph
 from hta_graph.graph.job_graph import JobGraph, Members
 from hta_graph.graph.memo import memoized
@@ -42,9 +45,6 @@ from hta_graph.paths.window_ends import (
     step_work_ends,
     steps_by_number,
 )
-from hta_graph.safe_regex import names_matching
-from hta_graph.text.formatting import milliseconds
-from hta_graph.text.shorten import closest_names, shorten_middle, suggest_number
 from hta_graph.trace.table import Step
 
 WHOLE_TRACE = "whole trace"

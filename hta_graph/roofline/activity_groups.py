@@ -8,13 +8,13 @@ from itertools import groupby
 
 import numpy as np
 
-from hta_graph.arrays import summed_by, take_or, unique_rows
 from hta_graph.attribution.graph_kernels import graph_kernels, operator_of_activities
-from hta_graph.errors import TraceError
-from hta_graph.gpu_activity import Activities, WorkType, activities
+from hta_graph.base.arrays import summed_by, take_or, unique_rows
+from hta_graph.base.errors import TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Ids, Ints
+from hta_graph.paths.gpu_activity import Activities, WorkType, activities
 from hta_graph.roofline.cost_models.triton import fused_operators
 from hta_graph.roofline.demand import Demand
 from hta_graph.roofline.operator_call import OperatorCall, Tensor

@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import summed_by, take_or, unique_rows
-from hta_graph.gpu_activity import Activities
+from hta_graph.base.arrays import summed_by, take_or, unique_rows
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ints
 from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.gpu_activity import Activities
 from hta_graph.roofline.activity_groups import ActivityGroups, OperatorActivities, activity_groups, operator_activities
 from hta_graph.roofline.cost_models.table import is_loose_bound
 from hta_graph.roofline.demand import Demand, Unit

@@ -19,11 +19,11 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hta_graph.errors import TraceError, UsageError
+from hta_graph.base.errors import TraceError, UsageError
+from hta_graph.base.storage.location import Location, resolve_location
+from hta_graph.base.text.sanitize import one_line
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.roofline.demand import Unit
-from hta_graph.storage.location import Location, resolve_location
-from hta_graph.text.sanitize import one_line
 from hta_graph.trace.decompress import read_bytes
 
 TF32_NAMES = re.compile(r"tf32|xf32|cijk_[a-z]{1,8}_[a-z]{1,8}_s_mx_|tensorop_s1688(?!f16|bf16)")

@@ -21,7 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hta_graph.arrays import first_of_runs, stable_order, summed_by
+from hta_graph.base.arrays import first_of_runs, stable_order, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Floats, Ints
@@ -55,7 +55,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class FusionChains:
-    """Chains of the GPU's activities, by the order of :func:`~hta_graph.gpu_activity.activities`.
+    """Chains of the GPU's activities, by the order of :func:`~hta_graph.paths.gpu_activity.activities`.
 
     ``chain`` numbers the chain of each activity (-1: none), ``is_first`` marks its first one; ``factor`` is what its
     time would be multiplied with, ``least_factor`` if inputs of one size are one tensor. Of each chain ``moved`` are

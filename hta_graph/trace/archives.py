@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from errno import EINVAL
 from io import SEEK_END, BufferedReader
 
-from hta_graph.errors import NotATraceError, TraceError
-from hta_graph.storage.location import Location
+from hta_graph.base.errors import NotATraceError, TraceError
+from hta_graph.base.storage.location import Location
 from hta_graph.trace.formats import JSON_BEGIN, LAYERS
 
 PIECE = 1 << 17

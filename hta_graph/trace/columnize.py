@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import column_types, distinct, freeze
+from hta_graph.base.arrays import column_types, distinct, freeze
+from hta_graph.base.storage.location import Location
 from hta_graph.model import GPU_KINDS, LONGEST_NS, Bools, Codes, EventKind, Ids, Ints, kind_mask
-from hta_graph.storage.location import Location
 from hta_graph.trace.json_reader import (
     PHASE_OF_TYPE,
     Args,

@@ -16,9 +16,9 @@ from io import SEEK_END, BufferedReader, BytesIO, RawIOBase
 from itertools import chain
 from typing import Any
 
-from hta_graph.errors import HtaGraphError, MissingExtraError, TraceError
-from hta_graph.progress import advance_stage, begin_stage
-from hta_graph.storage.location import Location, is_remote, open_to_peek
+from hta_graph.base.errors import HtaGraphError, MissingExtraError, TraceError
+from hta_graph.base.progress import advance_stage, begin_stage
+from hta_graph.base.storage.location import Location, is_remote, open_to_peek
 from hta_graph.trace.archives import PIECE, untar_trace, unzip_trace
 from hta_graph.trace.formats import HEAD_BYTES, JSON_BEGIN, format_of, layer_of
 from hta_graph.trace.memory_limit import PEAK_PER_TEXT, TextLimit

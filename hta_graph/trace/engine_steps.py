@@ -13,10 +13,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from hta_graph.arrays import distinct, is_among
-from hta_graph.errors import PatternError
+from hta_graph.base.arrays import distinct, is_among
+from hta_graph.base.errors import PatternError
+from hta_graph.base.safe_regex import compile_pattern, names_matching, shortened_repr
 from hta_graph.model import CPU_KINDS, GPU_KINDS, Codes, EventKind, Ids, Ints, kind_mask
-from hta_graph.safe_regex import compile_pattern, names_matching, shortened_repr
 from hta_graph.trace.profiler_names import BLOCKING_CALL, GRAPH_LAUNCH_CALL, STEP_NAME
 
 PREFILL, DECODE, MIXED, VERIFY, DRAFT, IMAGE, IDLE = "prefill", "decode", "mixed", "verify", "draft", "image", "idle"

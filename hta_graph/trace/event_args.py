@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hta_graph.arrays import distinct, freeze
-from hta_graph.errors import TraceError
+from hta_graph.base.arrays import distinct, freeze
+from hta_graph.base.errors import TraceError
+from hta_graph.base.progress import begin_stage, inner_stage
 from hta_graph.model import Bools, EventKind, Ids, Ints
-from hta_graph.progress import begin_stage, inner_stage
 from hta_graph.trace.decompress import open_text, read_bytes
 from hta_graph.trace.json_reader import Header, RowReader, RowShape, has_plain_header, header_of_object, is_array
 from hta_graph.trace.kept_inputs import inputs_of

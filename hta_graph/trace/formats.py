@@ -11,8 +11,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from hta_graph.errors import NotATraceError, TraceError
-from hta_graph.storage.location import Location, is_remote
+from hta_graph.base.errors import NotATraceError, TraceError
+from hta_graph.base.storage.location import Location, is_remote
 
 HEAD_BYTES = 4096
 """How much of a file's beginning shows its format."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from hta_graph.arrays import Columns
+from hta_graph.base.arrays import Columns
 from hta_graph.model import Ints
 
 ClockModel = Literal["constant", "steps", "noisy", "one_sided", "unknown"]

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from hta_graph.errors import HtaGraphError, TooLargeError
-from hta_graph.storage.location import Location, is_remote, open_to_peek
+from hta_graph.base.errors import HtaGraphError, TooLargeError
+from hta_graph.base.storage.location import Location, is_remote, open_to_peek
 from hta_graph.trace.decompress import Decompression, frame_length, is_gzip, is_zstd, text_head
 from hta_graph.trace.formats import HEAD_BYTES, layer_of
 from hta_graph.trace.json_reader import EVENT_ROWS, Header

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import column_types, freeze
+from hta_graph.base.arrays import column_types, freeze
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.gpu_clock import FileTimes, GpuClock
 from hta_graph.trace.table import EventTable, Trace, canonical_order

@@ -19,10 +19,10 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from hta_graph.errors import NotATraceError, Remedy, TraceError
-from hta_graph.progress import advance_stage, begin_stage
-from hta_graph.storage.location import Location
-from hta_graph.text.sanitize import replace_surrogates
+from hta_graph.base.errors import NotATraceError, Remedy, TraceError
+from hta_graph.base.progress import advance_stage, begin_stage
+from hta_graph.base.storage.location import Location
+from hta_graph.base.text.sanitize import replace_surrogates
 from hta_graph.trace.decompress import FileBytes, TextStream
 from hta_graph.trace.memory_limit import GrowthCheck, check_decoded, paused_gc
 

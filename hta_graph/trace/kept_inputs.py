@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hta_graph.storage.location import Location
+    from hta_graph.base.storage.location import Location
     from hta_graph.trace.json_reader import FilePart
 
 INPUTS_KEY = b'"Input Dims"'

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import freeze
+from hta_graph.base.arrays import freeze
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.columnize import start_times
 from hta_graph.trace.decompress import open_text

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import distinct, freeze
+from hta_graph.base.arrays import distinct, freeze
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.table import Trace, canonical_order

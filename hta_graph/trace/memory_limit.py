@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
-from hta_graph.errors import Remedy, TooLargeError
-from hta_graph.memory import ONE_SHARE, available_memory, format_bytes, noted_memory, resident_bytes, used_bytes
-from hta_graph.storage.location import Location
+from hta_graph.base.errors import Remedy, TooLargeError
+from hta_graph.base.memory import ONE_SHARE, available_memory, format_bytes, noted_memory, resident_bytes, used_bytes
+from hta_graph.base.storage.location import Location
 
 PEAK_OF_A_PROCESS = 64 << 20
 PEAK_PER_TEXT = 2.0

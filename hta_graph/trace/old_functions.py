@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import freeze
+from hta_graph.base.arrays import freeze
 from hta_graph.model import Codes, EventKind, Ids, Ints
 from hta_graph.trace.table import EventTable
 

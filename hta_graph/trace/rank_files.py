@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hta_graph.errors import HtaGraphError, TraceError
-from hta_graph.storage.location import Location, is_remote, prefetch_stats
+from hta_graph.base.errors import HtaGraphError, TraceError
+from hta_graph.base.storage.location import Location, is_remote, prefetch_stats
 
 if TYPE_CHECKING:
     from hta_graph.trace.json_reader import Header

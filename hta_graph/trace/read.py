@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from hta_graph.arrays import find_sorted, freeze
-from hta_graph.errors import HtaGraphError, NotATraceError, Remedy, TooLargeError, TraceError
-from hta_graph.log import log_warning
+from hta_graph.base.arrays import find_sorted, freeze
+from hta_graph.base.errors import HtaGraphError, NotATraceError, Remedy, TooLargeError, TraceError
+from hta_graph.base.log import log_warning
+from hta_graph.base.storage.location import Location, expand_file_lists, parallel_map, resolve_location
 from hta_graph.model import EventKind, Ints, kind_mask
-from hta_graph.storage.location import Location, expand_file_lists, parallel_map, resolve_location
 from hta_graph.trace.columnize import assemble_recorded, assemble_traces, collect_columns
 from hta_graph.trace.decompress import FileBytes, TextStream, open_text, read_bytes
 from hta_graph.trace.event_args import read_event_args

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
+from hta_graph.base.storage.location import Location, is_remote
 from hta_graph.model import Ids
-from hta_graph.storage.location import Location, is_remote
 from hta_graph.trace.formats import HEAD_BYTES, NSIGHT_EXPORT, SQLITE, Format, format_of
 from hta_graph.trace.recorded import Recorded
 

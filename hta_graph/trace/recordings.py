@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import distinct, find_sorted, first_of_runs
-from hta_graph.errors import Remedy, TraceError
+from hta_graph.base.arrays import distinct, find_sorted, first_of_runs
+from hta_graph.base.errors import Remedy, TraceError
+from hta_graph.base.storage.location import Location
 from hta_graph.model import GPU_KINDS, Bools, EventKind, Ids, Ints, kind_mask
-from hta_graph.storage.location import Location
 
 FileColumns = dict[str, Any]
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import expand_ranges, find_sorted, first_of_runs, medians_by, take_or, unique_rows
+from hta_graph.base.arrays import expand_ranges, find_sorted, first_of_runs, medians_by, take_or, unique_rows
+from hta_graph.base.text.formatting import milliseconds
+from hta_graph.base.text.sanitize import one_line
+from hta_graph.base.text.shorten import shorten_middle
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Ids, Ints, kind_mask
-from hta_graph.text.formatting import milliseconds
-from hta_graph.text.sanitize import one_line
-from hta_graph.text.shorten import shorten_middle
 from hta_graph.trace.profiler_names import (
     COMMUNICATION_KERNEL,
     COPY_CALL,

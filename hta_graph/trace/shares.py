@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import memory_of
-from hta_graph.errors import TraceError
+from hta_graph.base.arrays import memory_of
+from hta_graph.base.errors import TraceError
+from hta_graph.base.storage.location import Location, resolve_location
 from hta_graph.model import Ids
-from hta_graph.storage.location import Location, resolve_location
 from hta_graph.trace.columnize import collect_columns, join_groups
 from hta_graph.trace.decompress import FileBytes, open_text
 from hta_graph.trace.json_reader import ROWS_BY_PHASE, FileFacts, Header, RowReader, has_plain_header

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, take_or
+from hta_graph.base.arrays import Columns, freeze, take_or
+from hta_graph.base.storage.location import Location
+from hta_graph.base.text.formatting import html_table
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Floats, Ids, Ints, kind_mask
-from hta_graph.storage.location import Location
-from hta_graph.text.formatting import html_table
 from hta_graph.trace.engine_steps import (
     STEP_PATTERNS,
     EngineStep,

@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hta_graph.arrays import take_or
-from hta_graph.errors import QueryError, UsageError
+from hta_graph.base.arrays import take_or
+from hta_graph.base.errors import QueryError, UsageError
+from hta_graph.base.text.shorten import suggest_known
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import LONGEST_NS, BoundBy, EdgeKind, Floats, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
-from hta_graph.text.shorten import suggest_known
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.selectors import Selector, selected_events, selected_parts
 

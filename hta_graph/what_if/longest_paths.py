@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import distinct, expand_ranges, first_of_runs, freeze, summed_by, take_or
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import distinct, expand_ranges, first_of_runs, freeze, summed_by, take_or
+from hta_graph.base.errors import QueryError
 from hta_graph.model import Bools, Floats, Ids, Ints
 
 UNREACHED = -(2**61)

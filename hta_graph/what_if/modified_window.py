@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import distinct, first_of_runs, percentiles_by, run_numbers, summed_by, take_or
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import distinct, first_of_runs, percentiles_by, run_numbers, summed_by, take_or
+from hta_graph.base.errors import QueryError
+from hta_graph.base.storage.location import Location
 from hta_graph.graph.conversion import labels, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
@@ -21,7 +22,6 @@ from hta_graph.model import LONGEST_NS, Bools, BoundBy, EdgeKind, Floats, Ids, I
 from hta_graph.paths.intervals import union
 from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS, EXCESS_FACTOR
 from hta_graph.paths.windows import Window
-from hta_graph.storage.location import Location
 from hta_graph.what_if.longest_paths import LEFT_OUT, DecidedPaths, LongestPaths
 from hta_graph.what_if.replay_graph import ReplayEdges, ReplayGraph, edge_weights
 

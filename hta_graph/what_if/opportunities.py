@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hta_graph.arrays import summed_by, take_or
 from hta_graph.attribution.replayed_names import replayed_names
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import summed_by, take_or
+from hta_graph.base.errors import QueryError
+from hta_graph.base.progress import tracked
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.intervals import union
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.paths.windows import WindowQuery
-from hta_graph.progress import tracked
 from hta_graph.what_if.driver_lock import locked_calls, with_lock_waits
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,

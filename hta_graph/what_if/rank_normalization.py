@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import (
+from hta_graph.attribution.call_paths import FRAMES, CallPaths
+from hta_graph.base.arrays import (
     Columns,
     distinct,
     find_sorted,
@@ -29,13 +30,12 @@ from hta_graph.arrays import (
     summed_by,
     take_or,
 )
-from hta_graph.attribution.call_paths import FRAMES, CallPaths
+from hta_graph.base.stable_hash import hash_rows, hash_texts
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import ROLE, Bools, EdgeKind, EdgeRole, Ids, Ints, kind_mask
 from hta_graph.paths.window_ends import issue_times
-from hta_graph.stable_hash import hash_rows, hash_texts
 from hta_graph.what_if.changes import weigh
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.replay_graph import ReplayGraph, edge_weights, edges_by_rank

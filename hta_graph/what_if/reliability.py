@@ -27,8 +27,8 @@ from typing import Literal
 
 import numpy as np
 
-from hta_graph.arrays import distinct, take_or
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import distinct, take_or
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point

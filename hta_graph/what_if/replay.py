@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.arrays import freeze
-from hta_graph.errors import QueryError, UsageError
+from hta_graph.base.arrays import freeze
+from hta_graph.base.errors import QueryError, UsageError
+from hta_graph.base.memory import ONE_SHARE, available_memory, format_bytes
+from hta_graph.base.text.formatting import milliseconds
 from hta_graph.graph.dependency_graph import DependencyGraph, require_graph
-from hta_graph.memory import ONE_SHARE, available_memory, format_bytes
 from hta_graph.model import Ints
 from hta_graph.paths.critical_path import require_all_rows
 from hta_graph.paths.windows import WindowQuery, earlier_iterations, median_step
-from hta_graph.text.formatting import milliseconds
 from hta_graph.what_if.changes import Change, Removal, Scaling
 from hta_graph.what_if.driver_lock import with_lock_waits
 from hta_graph.what_if.modified_window import (

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, freeze, last_of_runs, stable_order, summed_by, take_or
+from hta_graph.base.arrays import Columns, freeze, last_of_runs, stable_order, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, is_end

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import freeze, take_or
-from hta_graph.errors import QueryError, UsageError
+from hta_graph.base.arrays import freeze, take_or
+from hta_graph.base.errors import QueryError, UsageError
+from hta_graph.base.text.shorten import shorten_middle, suggest_known
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import is_end
 from hta_graph.model import Bools, BoundBy, EdgeKind, EdgeRole, Floats, edge_kinds
 from hta_graph.paths.host_pauses import time_in_pauses
 from hta_graph.paths.time_accounting import TimePart
-from hta_graph.text.shorten import shorten_middle, suggest_known
 from hta_graph.what_if.changes import Change, reroute, scale, weigh
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.rank_normalization import (

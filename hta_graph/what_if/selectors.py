@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hta_graph.arrays import distinct, freeze, take_or
 from hta_graph.attribution.owners import owners
 from hta_graph.attribution.replayed_names import replayed_names
-from hta_graph.errors import QueryError, Remedy, UsageError
+from hta_graph.base.arrays import distinct, freeze, take_or
+from hta_graph.base.errors import QueryError, Remedy, UsageError
+from hta_graph.base.safe_regex import names_matching
+from hta_graph.base.text.shorten import closest_names, short_name, shorten_middle, suggest_known
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import CLASS_LABELS, CLASS_LABELS_IN_JOBS, Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
-from hta_graph.safe_regex import names_matching
-from hta_graph.text.shorten import closest_names, short_name, shorten_middle, suggest_known
 from hta_graph.what_if.replay_graph import ReplayGraph
 
 PATTERN_READINGS = ("name", "short name", "expression")

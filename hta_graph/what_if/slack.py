@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.arrays import freeze
-from hta_graph.errors import UsageError
+from hta_graph.base.arrays import freeze
+from hta_graph.base.errors import UsageError
 from hta_graph.graph.conversion import labels
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized

@@ -17,7 +17,7 @@ from functools import cached_property
 from math import exp, log, pi, sqrt
 from statistics import median, stdev
 
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.windows import WindowQuery, step, step_lengths
 from hta_graph.what_if.changes import Change

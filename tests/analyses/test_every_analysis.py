@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from analyses import whole
-from analyses.catalogue import CATALOGUE, analysis
+from analyses.questions.catalogue import CATALOGUE, analysis
 from hta_graph import build_graph
 from hta_graph.trace.read import read_traces
 from tests.support.command_line import run_command

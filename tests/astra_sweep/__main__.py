@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import hta_graph as hg
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
 from tests.astra_sweep.recorded_sets import sets_in
 from tests.astra_sweep.simulated_set import MeasuredSet, measured
 from tests.astra_sweep.tables import report

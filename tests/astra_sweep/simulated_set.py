@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import hta_graph as hg
+from hta_graph.base.errors import HtaGraphError
 from hta_graph.chakra.astra_sim_executor import EtProgram
 from hta_graph.chakra.convert import convert
 from hta_graph.chakra.convert_options import ConvertOptions
@@ -22,9 +23,8 @@ from hta_graph.chakra.rank_workload import RankInput
 from hta_graph.chakra.scale import scale_workload
 from hta_graph.chakra.schema import NODE_TYPES
 from hta_graph.chakra.simulate import SimulatedRank, simulate
-from hta_graph.errors import HtaGraphError
-from hta_graph.gpu_activity import WorkType, activities
 from hta_graph.model import EventKind, Ints
+from hta_graph.paths.gpu_activity import WorkType, activities
 from hta_graph.paths.intervals import Intervals, union
 from tests.support.astra_sim import BACK_ENDS, BANDWIDTH_GBPS, Settings, programs_in, run_astra_sim, with_second_rank
 

@@ -9,10 +9,10 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, rows_by_label, totals_by_label
-from hta_graph.errors import UsageError
-from hta_graph.gpu_activity import activities
+from hta_graph.base.errors import UsageError
 from hta_graph.graph.handoffs import autograd_bursts
 from hta_graph.model import EventKind
+from hta_graph.paths.gpu_activity import activities
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep
 from tests.support.shared_traces import graph_of_file, shared_traces

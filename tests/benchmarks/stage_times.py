@@ -35,13 +35,13 @@ def measure(path: Path) -> dict[str, float]:
     """Measure every stage of one trace in this process."""
     watch = Stopwatch()
     watch.time("import", _import_all)
-    from hta_graph.build import build_graph
+    from hta_graph.base.text.json_text import to_json
+    from hta_graph.build.from_trace import build_graph
     from hta_graph.dependencies.context import RuleContext
     from hta_graph.dependencies.rules import DEFAULT_RULES
     from hta_graph.graph.timeline import Timeline
     from hta_graph.paths.critical_path import critical_path
     from hta_graph.paths.windows import whole
-    from hta_graph.text.json_text import to_json
     from hta_graph.trace.columnize import assemble_traces, collect_columns
     from hta_graph.trace.decompress import read_bytes
     from hta_graph.trace.json_reader import RowReader
@@ -64,7 +64,7 @@ def measure(path: Path) -> dict[str, float]:
 
 
 def _import_all() -> None:
-    import hta_graph.build
+    import hta_graph.build.from_trace
     import hta_graph.paths.critical_path
     import hta_graph.trace.read  # noqa: F401
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
+from hta_graph.base.errors import TraceError
 from hta_graph.chakra.astra_sim_executor import DELAY
 from hta_graph.chakra.et_files import read_folder
 from hta_graph.chakra.scale import scale_workload
-from hta_graph.errors import TraceError
 from tests.astra_sweep.recorded_sets import device_traces, sets_in
 from tests.astra_sweep.simulated_set import CASES, MeasuredSet, convert_somehow, measured
 from tests.support.astra_sim import BACK_ENDS, Settings, needs_astra_sim, programs_in, run_astra_sim, with_second_rank

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from analyses.cli.main import main
+from hta_graph.base.errors import TraceError
 from hta_graph.chakra.check import RULES, check
 from hta_graph.chakra.et_files import length_prefixed, read_et, read_folder
 from hta_graph.chakra.schema import COLLECTIVES, NODE_TYPES, Node
 from hta_graph.chakra.simulate import NotSimulatedError, simulate
-from hta_graph.errors import TraceError
 from tests.support.rank_builder import RankBuilder, converted
 
 pytestmark = pytest.mark.sampled(2)

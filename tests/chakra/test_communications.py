@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
+from hta_graph.base.errors import HtaGraphError
 from hta_graph.chakra.check import check
 from hta_graph.chakra.communications import Communication, Group, gpu_communications
 from hta_graph.chakra.convert import ConversionError
 from hta_graph.chakra.et_files import EtFolder, read_folder
 from hta_graph.chakra.simulate import simulate
-from hta_graph.errors import HtaGraphError
 from hta_graph.multi_rank.matching.match_ranks import CollectiveError
 from tests.support.rank_builder import ALL_REDUCE, Found, RankBuilder, converted, named, nodes, workload
 from tests.support.trace_builder import TraceBuilder

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from analyses.cli.main import main
+from hta_graph.base.errors import OutputError, UsageError
 from hta_graph.chakra.et_files import check_target, length_prefixed, read_folder, write_folder
 from hta_graph.chakra.linked_trace_reader import read_linked
-from hta_graph.errors import OutputError, UsageError
 from tests.support.host_builder import HostBuilder
 from tests.support.rank_builder import ALL_REDUCE, RankBuilder, named, nodes
 
@@ -162,7 +162,7 @@ def test_a_prefix_leads_nowhere_else(tmp_path: Path, prefix: str, capsys: pytest
 def test_an_interruption_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between taking the old folder away and putting the new one in its place, where that takes two steps."""
     work, rename = tmp_path / "work", Path.rename
-    monkeypatch.setattr("hta_graph.storage.atomic_write._exchange", lambda *_: False)
+    monkeypatch.setattr("hta_graph.base.storage.atomic_write._exchange", lambda *_: False)
     work.mkdir()
     (work / "trace.0.et").write_bytes(b"old")
 

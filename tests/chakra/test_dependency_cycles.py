@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import hta_graph as hg
 from hta_graph import DependencyGraph
-from hta_graph.arrays import first_of_runs
+from hta_graph.base.arrays import first_of_runs
 from hta_graph.chakra.astra_sim_executor import CPU
 from hta_graph.chakra.check import check
 from hta_graph.chakra.convert import convert

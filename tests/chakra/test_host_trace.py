@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hta_graph.base.errors import HtaGraphError, NotATraceError, TraceError
 from hta_graph.chakra.host_trace import LAYOUTS, HostTrace, read_host_trace
-from hta_graph.errors import HtaGraphError, NotATraceError, TraceError
 from tests.support.host_builder import PROCESS, THREAD, HostBuilder
 from tests.support.shared_traces import SHARED
 

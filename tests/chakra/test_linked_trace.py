@@ -20,6 +20,7 @@ from analyses.cli.commands.chakra import LINK
 from analyses.cli.main import main
 from analyses.cli.path_args import check_paths
 from hta_graph import DependencyGraph
+from hta_graph.base.errors import HtaGraphError, OutputError, TraceError
 from hta_graph.chakra.host_matching import match_host_trace
 from hta_graph.chakra.host_trace import LAYOUTS, read_host_trace
 from hta_graph.chakra.linked_trace import (
@@ -31,7 +32,6 @@ from hta_graph.chakra.linked_trace import (
     link_traces,
     linked_json,
 )
-from hta_graph.errors import HtaGraphError, OutputError, TraceError
 from hta_graph.export.sync_dependencies import SyncDependencies
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.programs import Family

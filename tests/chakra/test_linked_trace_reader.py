@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from hta_graph.base.errors import TraceError
 from hta_graph.chakra.host_trace import read_host_trace
 from hta_graph.chakra.linked_trace import link_traces, linked_json
 from hta_graph.chakra.linked_trace_reader import read_linked
-from hta_graph.errors import TraceError
 from tests.support.host_builder import HostBuilder, host_of
 from tests.support.trace_builder import TraceBuilder
 

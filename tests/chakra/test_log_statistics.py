@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from hta_graph.base.errors import TraceError
 from hta_graph.chakra.astra_sim_executor import DELAY, rank_programs
 from hta_graph.chakra.et_files import read_folder
 from hta_graph.chakra.log_statistics import LogStatistics, log_statistics, read_log
-from hta_graph.errors import TraceError
 from tests.support.astra_log import STAMP, Ran, finished_line, log_text, write_workload
 from tests.support.command_line import command_json, run_command
 from tests.support.deep_tests import for_all

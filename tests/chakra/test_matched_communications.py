@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
+from hta_graph.base.errors import UsageError
 from hta_graph.chakra.check import check
 from hta_graph.chakra.convert import Conversion, ConversionError, convert
 from hta_graph.chakra.convert_options import ConvertOptions
@@ -15,7 +16,6 @@ from hta_graph.chakra.et_files import EtFolder, read_folder
 from hta_graph.chakra.rank_workload import RankInput
 from hta_graph.chakra.scale import scale_workload
 from hta_graph.chakra.simulate import simulate
-from hta_graph.errors import UsageError
 from tests.support.gloo_builder import MAIN, GlooRank
 from tests.support.rank_builder import RankBuilder, named, nodes, workload
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hta_graph.base.errors import TraceError
 from hta_graph.chakra.astra_sim_executor import DELAY, EtProgram, execute
 from hta_graph.chakra.convert import convert
 from hta_graph.chakra.et_files import read_folder
 from hta_graph.chakra.rank_workload import RankInput
 from hta_graph.chakra.simulate import simulate
-from hta_graph.errors import TraceError
 from tests.edge_accuracy import read
 from tests.simulator import Dialect, write
 from tests.simulator import simulate as run_program

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from hta_graph.base.errors import OutputError
 from hta_graph.chakra.astra_sim_executor import DELAY
 from hta_graph.chakra.check import check
 from hta_graph.chakra.et_files import attributes, length_prefixed, read_folder
 from hta_graph.chakra.scale import ScaleError, scale_factor, scale_workload
 from hta_graph.chakra.schema import NODE_TYPES
 from hta_graph.chakra.simulate import simulate
-from hta_graph.errors import OutputError
 from tests.support.command_line import run_command
 from tests.support.rank_builder import RankBuilder, converted
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from hta_graph.base.errors import QueryError, TraceError, UsageError
+from hta_graph.base.text.json_text import to_json
 from hta_graph.dependencies.context import RuleContext
-from hta_graph.errors import QueryError, TraceError, UsageError
 from hta_graph.export.graph_json import graph_document
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.validate import all_edges_valid
 from hta_graph.model import EdgeKind, Rule
-from hta_graph.text.json_text import to_json
 from tests.support.trace_builder import TraceBuilder
 
 

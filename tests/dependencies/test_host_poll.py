@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 import hta_graph as hg
+from analyses.declare.scope import whole
 from analyses.questions.idle_time import stream_idle_time
-from analyses.scope import whole
 from hta_graph.dependencies.synchronization import host_poll
 from tests.edge_accuracy import graph_edges, read, true_edges
 from tests.simulator import Dialect, random_program, simulate, write

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import OutputError, TraceError
+from hta_graph.base.errors import OutputError, TraceError
 from tests.support.command_line import folder_contents
 from tests.support.deep_tests import deep
 from tests.support.random_jobs import random_job

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.export.sync_dependencies import SyncDependencies
 from tests.support.deep_tests import deep
 from tests.support.random_jobs import random_job

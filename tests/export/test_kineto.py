@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import OutputError, TraceError, UsageError
+from hta_graph.base.errors import OutputError, TraceError, UsageError
 from hta_graph.export.kineto import BASE_STEP_NS, write_kineto
 from tests.support.command_line import one_error, run_command, two_steps
 from tests.support.compare_traces import differences_but_places

@@ -12,7 +12,7 @@ import pytest
 
 import analyses
 import hta_graph as hg
-from hta_graph.errors import OutputError, TraceError
+from hta_graph.base.errors import OutputError, TraceError
 from tests.support.command_line import folder_contents, one_error, run_command, two_steps
 from tests.support.shared_traces import shared_traces
 from tests.support.trace_builder import TraceBuilder
@@ -177,7 +177,7 @@ def test_a_failed_rename_leaves_the_earlier_graph(
     graph: hg.DependencyGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int
 ) -> None:
     """Where the system cannot exchange two folders: the new one does not fit, the old one moves, the new one does."""
-    monkeypatch.setattr("hta_graph.storage.atomic_write._exchange", lambda *_: False)
+    monkeypatch.setattr("hta_graph.base.storage.atomic_write._exchange", lambda *_: False)
     hg.save_graph(graph, tmp_path / "g")
     before = folder_contents(tmp_path)
     rename, calls = Path.rename, []

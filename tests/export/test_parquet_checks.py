@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.base.errors import HtaGraphError, TraceError
 from hta_graph.export import parquet_files
 from tests.support.command_line import two_steps
 from tests.support.two_rank_job import small_job

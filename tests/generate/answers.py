@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_args
 
-from analyses.analysis import Analysis
-from analyses.diff import job_diff, run_diff
-from analyses.diff.sides import Measure
+from analyses.compare.diff import job_diff, run_diff
+from analyses.compare.diff.sides import Measure
+from analyses.declare.analysis import Analysis
+from analyses.declare.tables import MORE, Table
 from analyses.questions import raw_memory_timeline
-from analyses.tables import MORE, Table
 from tests.generate.index import every_analysis
 from tests.generate.properties import (
     Schema,

@@ -7,9 +7,9 @@ from dataclasses import MISSING, fields
 from importlib import import_module
 from typing import Any
 
-from analyses.analysis import Analysis
-from analyses.catalogue import MODULES
-from analyses.description import Description, Flag
+from analyses.declare.analysis import Analysis
+from analyses.declare.description import Description, Flag
+from analyses.questions.catalogue import MODULES
 
 __all__ = ["every_analysis", "index_text"]
 
@@ -21,7 +21,7 @@ HEADING = '''\
 
 from __future__ import annotations
 
-from analyses.description import Flag, IndexEntry
+from analyses.declare.description import Flag, IndexEntry
 
 # fmt: off
 # ruff: noqa: E501, Q000

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from analyses.column_types import boolean, bound_by, byte_count, integer, list_of, ns, number, one_of, rate, share, text
+from analyses.declare.column_types import (
+    boolean,
+    bound_by,
+    byte_count,
+    integer,
+    list_of,
+    ns,
+    number,
+    one_of,
+    rate,
+    share,
+    text,
+)
 from hta_graph.model import Reason
 
 __all__ = [

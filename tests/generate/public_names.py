@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from analyses.catalogue import MODULES
+from analyses.questions.catalogue import MODULES
 
 __all__ = ["QUESTION_MODULES", "renewed_names"]
 
-BESIDE = ("analyses.diff.run_diff",)
+BESIDE = ("analyses.compare.diff.run_diff",)
 """Modules of questions that are not in the catalogue, because they take no scopes."""
 QUESTION_MODULES = {module.rpartition(".")[2]: module for module in (*MODULES, *BESIDE)}
 """Public name of a question → its module."""

@@ -17,7 +17,7 @@ from textwrap import wrap
 from typing import Any
 
 import hta_graph
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
 from tests.generate.public_names import QUESTION_MODULES
 
 __all__ = ["END", "REGION", "filled", "graphs_page", "names_in", "questions_page", "resolved"]

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import hta_graph as hg
-from analyses.diff.change_tables import name_diff
+from analyses.compare.diff.change_tables import name_diff
+from analyses.declare.scope import Scope, in_window, whole
 from analyses.hta.frame import hta_scopes
-from analyses.matched_collectives import matched_collectives
 from analyses.questions.idle_time import launch_gaps
 from analyses.questions.kernel_breakdown import kernel_breakdown, kernel_types
 from analyses.questions.launch_stats import launch_stats, launches
@@ -20,7 +20,7 @@ from analyses.questions.overlap import comm_comp_overlap
 from analyses.questions.queue_length import queue_length
 from analyses.questions.stragglers import stragglers
 from analyses.questions.temporal_breakdown import temporal_breakdown
-from analyses.scope import Scope, in_window, whole
+from analyses.source.matched_collectives import matched_collectives
 from tests.golden_table.our_answers import TRACES, analysis_of
 from tests.support.shared_traces import SHARED
 

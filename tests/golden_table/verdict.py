@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
 from tests.golden_table.counters_and_host_traces import compared_part
 from tests.golden_table.formula_of_call import Case, case_of
 from tests.golden_table.golden_files import Golden

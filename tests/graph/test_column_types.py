@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hta_graph import model
-from hta_graph.arrays import Columns, column_types
+from hta_graph.base.arrays import Columns, column_types
 from hta_graph.model import Bools, Codes, Floats, Ids, Ints
 
 

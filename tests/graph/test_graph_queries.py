@@ -15,7 +15,7 @@ import pytest
 from hypothesis import strategies as st
 
 import hta_graph as hg
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.model import EventKind
 from tests.support.deep_tests import for_all
 from tests.support.trace_builder import TraceBuilder, edges

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 import hta_graph as hg
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from tests.support.deep_tests import deep, for_all
 from tests.support.invariants import check_graph
 from tests.support.random_jobs import random_job

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import QueryError, UsageError
-from hta_graph.text.formatting import join_first
+from hta_graph.base.errors import QueryError, UsageError
+from hta_graph.base.text.formatting import join_first
 from tests.support.trace_builder import TraceBuilder
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from hta_graph import arrays
-from hta_graph.arrays import last_at_most
+from hta_graph.base import arrays
+from hta_graph.base.arrays import last_at_most
 from hta_graph.dependencies import wait_resolution
 from hta_graph.graph.timeline import USUAL_DEPTH, nearest_around
 from tests.support.deep_tests import for_all

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hta_graph.build import build_graph
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
+from hta_graph.build.from_trace import build_graph
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph_cache import stored_content, trace_cache
 from hta_graph.graph_cache.cache_folder import CacheFolder

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from analyses.cli.rank_inputs import RankInputs
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.graph_cache import kept_outputs, trace_cache
 from hta_graph.graph_cache.entry_file import Entry
 from hta_graph.graph_cache.kept_outputs import KeptOutputs

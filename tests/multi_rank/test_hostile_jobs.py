@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import QueryError, TraceError
+from hta_graph.base.errors import QueryError, TraceError
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.rank_builder import RankBuilder
 from tests.support.trace_builder import TraceBuilder

@@ -9,7 +9,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.advice.verdict import verdict_sentences
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, RankClock
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
 from hta_graph.multi_rank import large_file, read_ranks
 from hta_graph.multi_rank.large_file import collect_in_shares
 from hta_graph.multi_rank.read_ranks import read_graphs

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import HtaGraphError, TooLargeError, TraceError
+from hta_graph.base.errors import HtaGraphError, TooLargeError, TraceError
 from hta_graph.multi_rank import rank_request, read_ranks
 from hta_graph.multi_rank.rank_request import RankRequest
 from hta_graph.multi_rank.read_engine import RankReading

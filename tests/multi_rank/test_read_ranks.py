@@ -22,7 +22,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.cli.main import main
-from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.base.errors import HtaGraphError, TraceError
 from hta_graph.multi_rank import read_ranks
 from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.read_communications import read_communications

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.answer import Answer
+from analyses.declare.answer import Answer
+from analyses.declare.scope import whole
 from analyses.questions.serving import answer
-from analyses.scope import whole
 from hta_graph.paths.engine_gaps import engine_gaps
 from hta_graph.paths.engine_step_table import engine_step_table
 from tests.support.command_line import run_command

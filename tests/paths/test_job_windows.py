@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.paths.windows import step_lengths
 from tests.support.gloo_builder import MAIN, GlooRank
 

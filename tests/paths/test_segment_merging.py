@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.arrays import summed_by
+from hta_graph.base.arrays import summed_by
 from hta_graph.model import BoundBy, EventKind, Reason
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.segments import MERGE_RESOLUTION, SegmentTable, merge_runs

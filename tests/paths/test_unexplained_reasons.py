@@ -12,8 +12,8 @@ import pytest
 import hta_graph as hg
 from analyses.advice.verdict_rules import largest_unexplained
 from analyses.questions.critical_path import path_document
+from hta_graph.base.text.json_text import to_json
 from hta_graph.paths.unexplained_reasons import replays_with_hole
-from hta_graph.text.json_text import to_json
 from tests.support.cuda_graph_replay import queued_replays, replayed_graph
 from tests.support.deep_tests import deep
 from tests.support.shared_traces import SHARED, graph_of_file, shared_traces

@@ -18,8 +18,8 @@ from typing import Literal
 import numpy as np
 
 import hta_graph as hg
-from hta_graph.arrays import find_sorted, pair_key, take_or
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import find_sorted, pair_key, take_or
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ints
 from hta_graph.paths.window_ends import issue_times

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import hta_graph as hg
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import RankGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.paths.windows import Window

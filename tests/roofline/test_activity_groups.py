@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hta_graph.gpu_activity import activities
+from hta_graph.paths.gpu_activity import activities
 from hta_graph.roofline.activity_groups import activity_groups, operator_activities
 from hta_graph.roofline.attainable import AttainableWork, attainable
 from hta_graph.roofline.cost_models.table import demand_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hta_graph.errors import HtaGraphError, UsageError
+from hta_graph.base.errors import HtaGraphError, UsageError
 from hta_graph.roofline.demand import Unit
 from hta_graph.roofline.devices import known_devices, resolve_peaks
 

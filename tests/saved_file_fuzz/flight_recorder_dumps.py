@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import hta_graph as hg
-from hta_graph.errors import DefectError, HtaGraphError
+from hta_graph.base.errors import DefectError, HtaGraphError
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from tests.job_fuzz import check_job
 from tests.saved_file_fuzz.damage_cases import OF_ANY_FOLDER, Family, Files, Harm, Rng, any_file, edit_json

@@ -17,7 +17,7 @@ import pyarrow
 from pyarrow import parquet
 
 import hta_graph as hg
-from hta_graph.errors import DefectError, HtaGraphError
+from hta_graph.base.errors import DefectError, HtaGraphError
 from hta_graph.export.picture.render import around_picture, path_picture
 from tests.job_fuzz import check_job
 from tests.saved_file_fuzz.damage_cases import (

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from hta_graph.base.errors import TraceError
 from hta_graph.chakra.astra_sim_executor import EtProgram, rank_programs
 from hta_graph.chakra.et_files import GROUPS_FILE, read_folder
 from hta_graph.chakra.log_statistics import LogStatistics, log_statistics, read_log
-from hta_graph.errors import TraceError
 from tests.support.shared_traces import SHARED
 
 TOOL = SHARED / "tools" / "astra_sim"

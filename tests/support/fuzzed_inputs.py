@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import hta_graph as hg
-from analyses.gate.baseline_file import baseline_bytes
-from analyses.gate.run_profile import profile_of
+from analyses.compare.gate.baseline_file import baseline_bytes
+from analyses.compare.gate.run_profile import profile_of
 from hta_graph.chakra.convert import convert
 from hta_graph.chakra.convert_options import ConvertOptions
 from hta_graph.chakra.rank_workload import RankInput

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from analyses.diff.step_kinds import kinds_of_contents
-from analyses.gate.run_profile import RunProfile, profile_of
+from analyses.compare.diff.step_kinds import kinds_of_contents
+from analyses.compare.gate.run_profile import RunProfile, profile_of
 from hta_graph.model import Ints
 from tests.simulator import pytorch_idioms
 from tests.simulator.program import Annotation, Gap, Op, Statement

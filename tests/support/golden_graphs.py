@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 import hta_graph as hg
+from analyses.declare.scope import Scope, whole
 from analyses.hta.frame import hta_scopes
-from analyses.scope import Scope, whole
 from hta_graph import DependencyGraph
 from tests.support.shared_traces import SHARED
 

@@ -14,7 +14,7 @@ import rustworkx
 
 import hta_graph as hg
 from hta_graph import DependencyGraph
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, WALKABLE, BoundBy, EventKind, kind_mask
 from hta_graph.paths.windows import WindowQuery
 from hta_graph.what_if.replay import replay_graph

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import hta_graph as hg
-from analyses.diff.job_diff import JobComparison, between_jobs, common_rank
-from analyses.diff.job_side import side_of_job
-from analyses.diff.run_diff import between_runs
+from analyses.compare.diff.job_diff import JobComparison, between_jobs, common_rank
+from analyses.compare.diff.job_side import side_of_job
+from analyses.compare.diff.run_diff import between_runs
 from tests.support.large_jobs import generated_job
 
 __all__ = ["DELAY_NS", "compared_jobs", "job_of_steps"]

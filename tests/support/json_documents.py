@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from analyses.catalogue import CATALOGUE
+from analyses.questions.catalogue import CATALOGUE
 from hta_graph.chakra.astra_sim_executor import DELAY
 from tests.simulator import Dialect
 from tests.support.astra_log import Ran, log_text, write_workload

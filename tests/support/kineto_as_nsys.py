@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import hta_graph as hg
-from hta_graph.arrays import freeze
+from hta_graph.base.arrays import freeze
 from hta_graph.model import EventKind, kind_mask
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.table import Flows, Trace

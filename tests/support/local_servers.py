@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from hta_graph.storage import remote_files
+from hta_graph.base.storage import remote_files
 
 
 def begin_anew() -> None:

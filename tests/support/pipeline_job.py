@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
 from hta_graph.model import Bools, Floats, Ints
 from tests.support.straggler_rules import COMMUNICATION, COMPUTE, Operation, Rules, rules_of
 

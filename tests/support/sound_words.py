@@ -6,7 +6,7 @@ import argparse
 import re
 
 import hta_graph as hg
-from analyses.description import ATTRIBUTED_TO, OWNER_KINDS
+from analyses.declare.description import ATTRIBUTED_TO, OWNER_KINDS
 from analyses.schemas.schema_files import schema_names
 from tests.support.cli_parsers import options_of, parsers_by_command, positionals_of
 from tests.support.fuzzed_inputs import (

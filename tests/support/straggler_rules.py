@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 
 __all__ = ["COMMUNICATION", "COMPUTE", "Group", "Operation", "Rules", "rules_of"]
 

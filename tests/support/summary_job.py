@@ -11,6 +11,7 @@ from typing import Any
 
 import hta_graph as hg
 from analyses.questions.critical_path import path_document
+from hta_graph.base.text.json_text import to_json
 from hta_graph.multi_rank.matching.collectives import match_collectives
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest, make_path_excerpt
@@ -20,7 +21,6 @@ from hta_graph.multi_rank.what_if.rank_replay import ReplayRequest, answer_repla
 from hta_graph.multi_rank.wire_format import decode_graph, encode_graph
 from hta_graph.paths.step_table import step_rows
 from hta_graph.paths.windows import WindowQuery
-from hta_graph.text.json_text import to_json
 from tests.matching_accuracy import DAMAGES, SCENARIOS, random_shape
 from tests.simulator.ranks import record_job, simulate_job
 from tests.support.deep_tests import deep

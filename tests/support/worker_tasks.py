@@ -11,7 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 from threading import Thread
 
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
 from hta_graph.multi_rank.rank_request import RankRequest
 from hta_graph.multi_rank.rank_task import rank_task
 from hta_graph.multi_rank.workers.tasks import Task

@@ -37,7 +37,7 @@ PATTERNS_TAKEN = (
 
 def attack_patterns(folder: Path, seconds: float = 0.5) -> Iterator[Outcome]:
     """Give patterns without end and such as are none to every option that takes one."""
-    from hta_graph import safe_regex
+    from hta_graph.base import safe_regex
 
     name = "a" * 28 + "b" + "a" * 10_000 + "b"
     trace = TraceBuilder()

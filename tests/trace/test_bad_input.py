@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
 from hta_graph.trace.table import READING_DIAGNOSTICS
 from tests.support.command_line import (
     COMMANDS,

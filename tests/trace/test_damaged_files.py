@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
 from hta_graph.export.perfetto.path_overlay import overlay_bytes
 from hta_graph.trace import json_reader
 from hta_graph.trace.event_args import read_event_args

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
 from hta_graph.trace import decompress
 from hta_graph.trace.decompress import Decompression, frame_length, is_zstd
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hta_graph.errors import PatternError
+from hta_graph.base.errors import PatternError
 from hta_graph.model import EventKind
 from hta_graph.trace.engine_steps import PHASES, STEP_PATTERNS, own_pattern, read_step_name
 from tests.support.command_line import run_command

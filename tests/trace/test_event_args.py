@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
 from hta_graph.trace import json_reader, kept_inputs
 from hta_graph.trace.event_args import read_arg_texts, read_event_args
 from hta_graph.trace.kept_inputs import forget_inputs, inputs_of, keep_inputs

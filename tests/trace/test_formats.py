@@ -16,7 +16,7 @@ from threading import Thread
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import FORMATS, WRITERS
 from hta_graph.trace.header import text_size

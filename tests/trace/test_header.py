@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
 from hta_graph.trace import decompress, header
 from hta_graph.trace.header import peek_header, text_size
 from hta_graph.trace.rank_files import header_count

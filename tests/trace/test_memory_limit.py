@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph import memory
-from hta_graph.errors import NotATraceError, TooLargeError
+from hta_graph.base import memory
+from hta_graph.base.errors import NotATraceError, TooLargeError
 from hta_graph.trace import json_reader, memory_limit
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.header import peek_header, text_size
@@ -161,7 +161,7 @@ def test_freed_memory_is_used_again() -> None:
     program = """
 import resource, sys
 import numpy as np
-from hta_graph.memory import keep_freed_memory
+from hta_graph.base.memory import keep_freed_memory
 if sys.argv[1] == "kept":
     keep_freed_memory()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
+from analyses.declare.scope import whole
 from analyses.questions.idle_time import idle_time, idle_waits
 from analyses.questions.kernel_breakdown import kernel_breakdown
 from analyses.questions.memory_bandwidth import memory_bandwidth
 from analyses.questions.temporal_breakdown import temporal_breakdown
-from analyses.scope import whole
 from hta_graph.graph.dependency_graph import DependencyGraph
 from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import TraceBuilder

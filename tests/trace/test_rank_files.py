@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.base.errors import HtaGraphError, TraceError
 from tests.support.command_line import COMMANDS, command_json, one_error, run_command
 from tests.support.trace_builder import TraceBuilder
 

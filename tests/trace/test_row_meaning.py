@@ -13,9 +13,9 @@ import orjson
 import pytest
 
 import hta_graph as hg
+from analyses.declare.scope import whole
 from analyses.questions.kernel_breakdown import kernel_breakdown
 from analyses.questions.memory_bandwidth import memory_bandwidth
-from analyses.scope import whole
 from hta_graph.attribution.owners import owners
 from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write

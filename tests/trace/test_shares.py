@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
 from hta_graph.trace import decompress, json_reader
 from hta_graph.trace.read import read_recordings
 from hta_graph.trace.shares import join_shares, read_share, share_pieces

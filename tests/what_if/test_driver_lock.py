@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.bounds import Bounds
 from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.what_if.bounds import Bounds
 from hta_graph.what_if.driver_lock import locked_calls, waits_in_turn, with_lock_waits
 from hta_graph.what_if.reliability import reliability_after
 from hta_graph.what_if.replay import replay_graph

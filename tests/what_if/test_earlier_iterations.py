@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.bounds import priced_window
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.windows import earlier_iterations, step_lengths
+from hta_graph.what_if.bounds import priced_window
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.opportunities import savings_of
 from hta_graph.what_if.replay import replay_graph

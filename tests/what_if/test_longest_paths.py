@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.what_if.longest_paths import ContractedPaths, LongestPaths
 from tests.support.deep_tests import for_all
 from tests.support.random_dags import as_paths, random_edges, random_paths, reference_values

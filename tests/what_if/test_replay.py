@@ -13,7 +13,7 @@ import hta_graph as hg
 import hta_graph.what_if.replay as replays
 from analyses.advice.verdict import verdict_sentences
 from hta_graph import DependencyGraph
-from hta_graph.errors import QueryError, UsageError
+from hta_graph.base.errors import QueryError, UsageError
 from hta_graph.what_if.modified_window import ModifiedWindow
 from tests.support.trace_builder import TraceBuilder
 

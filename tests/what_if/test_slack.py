@@ -10,7 +10,7 @@ import pytest
 import analyses
 import hta_graph as hg
 from hta_graph import DependencyGraph
-from hta_graph.errors import UsageError
+from hta_graph.base.errors import UsageError
 from hta_graph.paths.windows import WindowQuery
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.replay import replay_graph

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analyses.catalogue import CATALOGUE
+from analyses.questions.catalogue import CATALOGUE
 from tests.architecture_picture import PICTURE, SAYS, dot_source, drawn_rooms
 
 pytestmark = pytest.mark.sources

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import hta_graph as hg
 from hta_graph import DependencyGraph
+from hta_graph.base.errors import QueryError
 from hta_graph.dependencies.stream_queues import rows_with_latest_end
-from hta_graph.errors import QueryError
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.timeline import Nesting
 from hta_graph.graph.validate import edges_that_close_cycles

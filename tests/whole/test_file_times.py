@@ -17,28 +17,28 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
+from analyses.declare.scope import whole
 from analyses.hta.frame import hta_trace_frames
-from analyses.matched_collectives import matched_collectives
 from analyses.questions.collectives import collective_members
 from analyses.questions.counter_tracks import counter_tracks
 from analyses.questions.kernel_sequences import write_sequence_overlay
 from analyses.questions.overlap import communication_kernels
-from analyses.scope import whole
+from analyses.source.matched_collectives import matched_collectives
+from hta_graph.base.errors import TraceError
+from hta_graph.base.text.json_text import to_json
 from hta_graph.chakra.convert import convert
 from hta_graph.chakra.convert_options import ConvertOptions
 from hta_graph.chakra.et_files import attributes, read_folder
 from hta_graph.chakra.host_trace import read_host_trace
 from hta_graph.chakra.linked_trace import link_traces, linked_json
 from hta_graph.chakra.rank_workload import RankInput
-from hta_graph.errors import TraceError
 from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
 from hta_graph.export.graph_json import graph_document
 from hta_graph.export.perfetto.path_overlay import overlay_bytes
 from hta_graph.export.sync_dependencies import SyncDependencies
-from hta_graph.gpu_activity import copies_of
 from hta_graph.graph.conversion import HOST_TIMES
 from hta_graph.multi_rank.wire_format import decode_graph, encode_graph
-from hta_graph.text.json_text import to_json
+from hta_graph.paths.gpu_activity import copies_of
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.ranks import Clock, JobShape, Recording, ddp, record_job, simulate_job
 from tests.support.host_builder import host_of

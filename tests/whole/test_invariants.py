@@ -21,7 +21,7 @@ from hypothesis.strategies import SearchStrategy
 
 import hta_graph as hg
 from hta_graph import DEFAULT_RULES, CriticalPath, DependencyGraph
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.model import EdgeKind
 from hta_graph.paths.binding_edges import Chain, binding_edges, walk_back
 from tests.simulator import Constraint, Dialect, Program, Run, SimEvent, random_program, simulate, to_bytes, write

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.answer import Answer
+from analyses.declare.answer import Answer
+from analyses.declare.scope import Scope, in_window
 from analyses.questions.idle_time import LaunchGap, idle_time, launch_gaps, stream_idle_time
 from analyses.questions.stragglers import answer as stragglers
-from analyses.scope import Scope, in_window
 from hta_graph.export.picture import lanes_picture
 from hta_graph.export.picture.style import link_colour
 from hta_graph.graph.job_graph import JobGraph

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analyses.catalogue import CATALOGUE
+from analyses.questions.catalogue import CATALOGUE
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "how_to"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from analyses.hta.frame import name_without_arguments
-from hta_graph.text.sanitize import one_line
-from hta_graph.text.shorten import demangle, short_name, short_names, shorten_middle
+from hta_graph.base.text.sanitize import one_line
+from hta_graph.base.text.shorten import demangle, short_name, short_names, shorten_middle
 from tests.support.deep_tests import deep
 from tests.text_attacks.regex_cost import growing_patterns, own_patterns
 
@@ -26,7 +26,7 @@ def patterns() -> dict[str, tuple[str, re.Pattern[Any], str]]:
 def test_patterns_are_found() -> None:
     assert len(patterns()) > 100
     assert {
-        "hta_graph.text.shorten.FRAME[0] match",
+        "hta_graph.base.text.shorten.FRAME[0] match",
         "hta_graph.multi_rank.matching.read_communications.PEER_PATTERN[0] search",
     } <= patterns().keys()
 

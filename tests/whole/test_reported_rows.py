@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from analyses.matched_collectives import matched_collectives
+from analyses.declare.scope import Scope, whole
 from analyses.questions.annotation_times import annotation_times
 from analyses.questions.attribution import attribution
 from analyses.questions.collectives import collectives
 from analyses.questions.kernel_breakdown import kernel_breakdown, kernel_types
 from analyses.questions.memory_bandwidth import memory_bandwidth
 from analyses.questions.temporal_breakdown import temporal_breakdown
-from analyses.scope import Scope, whole
+from analyses.source.matched_collectives import matched_collectives
 from tests.support.shared_traces import SHARED
 
 pytestmark = pytest.mark.shared

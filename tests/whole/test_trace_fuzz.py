@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import DefectError
+from hta_graph.base.errors import DefectError
 from tests.simulator.dialect import Exact
 from tests.support.deep_tests import cases, deep
 from tests.support.invariants import BrokenRuleError, check_graph

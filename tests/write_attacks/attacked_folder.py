@@ -23,9 +23,9 @@ from typing import NoReturn
 
 from analyses.cli.main import run
 from analyses.cli.signals import install_signal_handlers
+from hta_graph.base.storage import atomic_write
 from hta_graph.chakra import et_files
 from hta_graph.export import parquet
-from hta_graph.storage import atomic_write
 from tests.same_outputs import UUID
 from tests.support.cli_parsers import options_of
 from tests.support.command_line import folder_contents

@@ -9,7 +9,7 @@ import traceback
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from analyses.catalogue import CATALOGUE
+from analyses.questions.catalogue import CATALOGUE
 from tests.support.output_commands import Output, WritingCommand, writing_commands
 from tests.write_attacks.attacked_folder import inputs_of_all
 from tests.write_attacks.attacks import ATTACKS

@@ -10,8 +10,6 @@ import argparse
 from dataclasses import replace
 from functools import partial
 
-from analyses.arg_types import whole_number
-from analyses.catalogue import CATALOGUE
 from analyses.cli.command import Command
 from analyses.cli.options import (
     OUTPUT,
@@ -31,10 +29,12 @@ from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.run_analysis import read_ranks, run_analysis, scopes_of, write_answer
 from analyses.cli.window_args import WindowArgs
-from analyses.description import IndexEntry
+from analyses.declare.arg_types import whole_number
+from analyses.declare.description import IndexEntry
 from analyses.display.stderr import say
-from hta_graph.errors import UsageError
-from hta_graph.storage.location import expand_file_lists
+from analyses.questions.catalogue import CATALOGUE
+from hta_graph.base.errors import UsageError
+from hta_graph.base.storage.location import expand_file_lists
 
 
 def _add_overlay(parser: argparse.ArgumentParser) -> None:

@@ -28,9 +28,9 @@ def _run_cache(options: argparse.Namespace) -> None:
     Raises:
         OutputError: an entry cannot be removed, or the folder that is named is none.
     """
-    from hta_graph.errors import OutputError
+    from hta_graph.base.errors import OutputError
+    from hta_graph.base.storage.location import is_remote, resolve_location
     from hta_graph.graph_cache.cache_folder import CacheFolder, default_cache_folder
-    from hta_graph.storage.location import is_remote, resolve_location
 
     folder = default_cache_folder() if options.cache is None else resolve_location(options.cache)
     if folder is None:

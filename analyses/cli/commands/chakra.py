@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from analyses.arg_types import RANK, factor_text
 from analyses.cli.command import Command, CommandGroup
 from analyses.cli.options import OUTPUT, add_alias, add_answer, add_inputs, add_jobs, add_json, add_salvage, heading
 from analyses.cli.outputs import write_json
 from analyses.cli.path_args import InputFolder, InputTraces, OutputFile, OutputFolder
 from analyses.cli.rank_inputs import RankInputs, print_lines
+from analyses.declare.arg_types import RANK, factor_text
 from analyses.display.stderr import say
+from hta_graph.base.errors import HtaGraphError, OutputError, UsageError
+from hta_graph.base.progress import begin_stage
+from hta_graph.base.storage.location import Location, expand_file_lists, resolve_location
 from hta_graph.chakra.convert_options import CHOICES
-from hta_graph.errors import HtaGraphError, OutputError, UsageError
-from hta_graph.progress import begin_stage
-from hta_graph.storage.location import Location, expand_file_lists, resolve_location
 
 if TYPE_CHECKING:
     from analyses.display.text_layout import Line
@@ -60,10 +60,10 @@ def _add_link(parser: argparse.ArgumentParser) -> None:
 
 def _run_link(options: argparse.Namespace) -> None:
     """Link a host execution trace and a device trace of one rank, and print what was found."""
-    from hta_graph.build import build_graph
+    from hta_graph.base.storage.atomic_write import write_file
+    from hta_graph.build.from_trace import build_graph
     from hta_graph.chakra.host_trace import read_host_trace
     from hta_graph.chakra.linked_trace import link_traces, linked_json
-    from hta_graph.storage.atomic_write import write_file
     from hta_graph.trace.read import read_trace
 
     _refuse_existing(options.output, force=options.force)
@@ -244,10 +244,10 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
 
 def _run_simulate(options: argparse.Namespace) -> None:
     """Simulate a workload; print the time of each rank, and where it stalls."""
+    from hta_graph.base.storage.atomic_write import write_file
     from hta_graph.chakra.et_files import read_folder
     from hta_graph.chakra.simulate import nodes_csv, simulation_document
     from hta_graph.chakra.simulate import simulate as execute
-    from hta_graph.storage.atomic_write import write_file
 
     begin_stage("simulating")
     result = execute(read_folder(options.folder))
@@ -385,12 +385,12 @@ def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
 
 def _linked_inputs(paths: Sequence[Location], only: int | None) -> Iterator[RankInput]:
     """Read linked traces, each rank once."""
-    from hta_graph.build import build_graph
+    from hta_graph.base.errors import TraceError
+    from hta_graph.build.from_trace import build_graph
     from hta_graph.chakra.host_tensors import HostTensors
     from hta_graph.chakra.linked_trace_reader import read_linked
     from hta_graph.chakra.rank_workload import RankInput
     from hta_graph.dependencies.rules import DEFAULT_RULES
-    from hta_graph.errors import TraceError
 
     seen: dict[int, Location] = {}
     for at, path in enumerate(paths):
@@ -521,7 +521,7 @@ def _simulation_lines(result: Simulation) -> list[Line]:
 def _statistics_lines(found: LogStatistics) -> list[Line]:
     """Show the times of each rank (ms)."""
     from analyses.display.text_layout import table
-    from hta_graph.text.formatting import milliseconds
+    from hta_graph.base.text.formatting import milliseconds
 
     rows = [
         [

@@ -26,8 +26,8 @@ from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
-from hta_graph.errors import QueryError, UsageError
-from hta_graph.progress import begin_stage
+from hta_graph.base.errors import QueryError, UsageError
+from hta_graph.base.progress import begin_stage
 from hta_graph.trace.kept_inputs import forget_inputs, keep_inputs
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _steps_of_ranks(options: argparse.Namespace) -> list[RankSteps]:
 
 def _steps_of_default_window(path: CriticalPath, options: argparse.Namespace, *, every: bool) -> list[StepRow]:
     """Return the table of steps for a default window: all steps, or those that are printed."""
-    from analyses.window_report import listed_steps
+    from analyses.source.window_report import listed_steps
     from hta_graph.paths.step_table import step_rows
 
     begin_stage("comparing steps")
@@ -174,7 +174,7 @@ def _steps_of_default_window(path: CriticalPath, options: argparse.Namespace, *,
 
 def _near_critical(path: CriticalPath, share: float) -> tuple[dict[str, Any], list[Line]]:
     """Return the near-critical work of a path's window, as JSON and as lines."""
-    from analyses.window_report import slack_lines, slack_record
+    from analyses.source.window_report import slack_lines, slack_record
     from hta_graph.paths.windows import resolved_window
     from hta_graph.what_if.slack import near_critical
 
@@ -185,7 +185,7 @@ def _near_critical(path: CriticalPath, share: float) -> tuple[dict[str, Any], li
 
 def print_default_window(path: CriticalPath, options: argparse.Namespace) -> None:
     """Print the default window on standard error, for an answer that cannot contain it."""
-    from analyses.window_report import default_lines
+    from analyses.source.window_report import default_lines
 
     lines = default_lines(path.window, path.graph, _steps_of_default_window(path, options, every=False))
     with suppress(OSError):  # standard error may be closed
@@ -207,8 +207,8 @@ def write_path_overlay(path: CriticalPath, target: str) -> None:
 
 def _write_path_dot(path: CriticalPath, target: str) -> None:
     """Write the path as graphviz source, and print what it leaves out."""
+    from hta_graph.base.storage.atomic_write import write_file
     from hta_graph.export.picture import path_picture
-    from hta_graph.storage.atomic_write import write_file
 
     picture = path_picture(path)
     write_file(target, picture.source.encode())

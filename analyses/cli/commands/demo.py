@@ -32,7 +32,7 @@ def _run_demo(options: argparse.Namespace) -> None:
     from importlib.resources import as_file, files
     from shutil import which
 
-    from hta_graph.storage.output_paths import check_outputs
+    from hta_graph.base.storage.output_paths import check_outputs
 
     if options.traces:
         _write_traces(options.traces)
@@ -48,9 +48,9 @@ def _write_traces(target: str) -> None:
     import shutil
     from importlib.resources import as_file, files
 
-    from hta_graph.storage.atomic_write import new_folder
-    from hta_graph.storage.location import resolve_location
-    from hta_graph.storage.output_paths import check_empty_folder
+    from hta_graph.base.storage.atomic_write import new_folder
+    from hta_graph.base.storage.location import resolve_location
+    from hta_graph.base.storage.output_paths import check_empty_folder
 
     folder = resolve_location(target)
     check_empty_folder(folder)
@@ -74,11 +74,11 @@ def _write_demo(ranks: RankInputs, overlay: str, picture: str, page: str) -> Non
     """Analyze the second step of a trace."""
     from analyses.questions.critical_path import path_lines
     from analyses.report.timeline import timeline_page
+    from hta_graph.base.storage.atomic_write import write_file
     from hta_graph.export.picture import path_picture, write_picture
     from hta_graph.paths.critical_path import critical_path as extract
     from hta_graph.paths.step_table import step_rows
     from hta_graph.paths.windows import step
-    from hta_graph.storage.atomic_write import write_file
 
     path = extract(ranks.one_graph(), step(2))
     print_lines(["step 2 of 3 simulated training steps:", "", *path_lines(path), ""])

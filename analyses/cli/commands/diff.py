@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from analyses.arg_types import RANK, STEP, share_of_one
 from analyses.cli.command import Command
 from analyses.cli.options import (
     READING,
@@ -29,19 +28,20 @@ from analyses.cli.path_args import InputTraces
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.run_analysis import write_kept_answer
 from analyses.cli.window_args import WindowArgs
+from analyses.declare.arg_types import RANK, STEP, share_of_one
 from analyses.display.stderr import say
-from hta_graph.errors import CannotCompareError, RegressionError
-from hta_graph.progress import begin_stage
+from hta_graph.base.errors import CannotCompareError, RegressionError
+from hta_graph.base.progress import begin_stage
 
 if TYPE_CHECKING:
     from analyses.cli.run_analysis import AnswerOfScopes
-    from analyses.diff.job_side import JobSide
-    from analyses.diff.length_comparison import Comparison
-    from analyses.diff.regression import Setting
-    from analyses.diff.sides import Lengths, Side
+    from analyses.compare.diff.job_side import JobSide
+    from analyses.compare.diff.length_comparison import Comparison
+    from analyses.compare.diff.regression import Setting
+    from analyses.compare.diff.sides import Lengths, Side
+    from hta_graph.base.storage.location import Location
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.windows import WindowForm, WindowQuery
-    from hta_graph.storage.location import Location
 
     Run = JobSide | DependencyGraph
 
@@ -85,8 +85,8 @@ def _run_diff(options: argparse.Namespace) -> None:
 
 def _compared(options: argparse.Namespace) -> tuple[AnswerOfScopes, Comparison[Lengths], Comparison[Side]]:
     """Return the answer with its scopes, what a regression is judged by, and the comparison of two ranks."""
-    from analyses.diff import job_diff, run_diff
-    from analyses.diff.job_side import JobSide
+    from analyses.compare.diff import job_diff, run_diff
+    from analyses.compare.diff.job_side import JobSide
 
     sides, (windows, form) = _inputs_of_sides(options), _windows_of_sides(options)
     runs = _read_runs(sides, windows, form, options)
@@ -134,7 +134,7 @@ def _is_same(control: RankInputs, test: RankInputs) -> bool:
 
 def _run_of(graph: DependencyGraph, window: WindowQuery | None, data_load: Sequence[str], form: WindowForm) -> Run:
     """Return the kept part of a job; the graph itself if only one rank could be read."""
-    from analyses.diff.job_side import side_of_job
+    from analyses.compare.diff.job_side import side_of_job
     from hta_graph.graph.job_graph import JobGraph
 
     return side_of_job(graph, window, data_load, form) if isinstance(graph, JobGraph) else graph
@@ -142,8 +142,8 @@ def _run_of(graph: DependencyGraph, window: WindowQuery | None, data_load: Seque
 
 def _lowest_common_rank(sides: Sequence[RankInputs], runs: Sequence[Run]) -> list[DependencyGraph]:
     """Return the graphs of the lowest common rank, else of the lowest rank of each side."""
-    from analyses.diff.job_diff import common_rank
-    from analyses.diff.job_side import JobSide
+    from analyses.compare.diff.job_diff import common_rank
+    from analyses.compare.diff.job_side import JobSide
 
     jobs = [run for run in runs if isinstance(run, JobSide)]
     alone = [run.rank for run in runs if not isinstance(run, JobSide)]
@@ -176,8 +176,8 @@ def _fail_above(options: argparse.Namespace, found: Comparison[Lengths], ranks: 
         CannotCompareError: the runs cannot be compared, or an input was left out.
         RegressionError: it is.
     """
-    from analyses.diff.conclusion import is_same_recording
-    from analyses.diff.regression import obstacles, refuse, ruling
+    from analyses.compare.diff.conclusion import is_same_recording
+    from analyses.compare.diff.regression import obstacles, refuse, ruling
     from analyses.messages.diff import steps_not_judged
     from analyses.messages.gate import TOO_SHORT_A_LEVEL
 
@@ -206,9 +206,9 @@ def _fail_above(options: argparse.Namespace, found: Comparison[Lengths], ranks: 
 
 def _settings(found: Comparison[Lengths], ranks: Comparison[Side]) -> tuple[Setting, Setting]:
     """Return what both runs must share to be compared."""
-    from analyses.diff.environment import facts_of_run, operator_times
-    from analyses.diff.job_side import JobSide
-    from analyses.diff.regression import Setting
+    from analyses.compare.diff.environment import facts_of_run, operator_times
+    from analyses.compare.diff.job_side import JobSide
+    from analyses.compare.diff.regression import Setting
 
     made = []
     for side, rank in zip((found.control, found.test), (ranks.control, ranks.test), strict=True):
@@ -228,7 +228,7 @@ def _when(steps: tuple[int, int | None] | None) -> str:
 
 def _say_what_is_hidden(share: float, found: Comparison[Lengths]) -> None:
     """Warn that noise hides a slowdown of the limit, with the number of steps that would show it."""
-    from analyses.diff.conclusion import steps_to_see
+    from analyses.compare.diff.conclusion import steps_to_see
     from analyses.messages.diff import steps_to_record
 
     steps = steps_to_see(found, share)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from analyses.arg_types import RANK, share_of_one
 from analyses.cli.command import Command
 from analyses.cli.options import (
     OUTPUT,
@@ -25,13 +24,14 @@ from analyses.cli.outputs import write_json
 from analyses.cli.path_args import InputTraces, OutputFile
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
+from analyses.declare.arg_types import RANK, share_of_one
 from analyses.display.stderr import say
-from hta_graph.errors import CannotCompareError, HtaGraphError, RegressionError, UsageError
-from hta_graph.progress import begin_stage
-from hta_graph.storage.location import resolve_location
+from hta_graph.base.errors import CannotCompareError, HtaGraphError, RegressionError, UsageError
+from hta_graph.base.progress import begin_stage
+from hta_graph.base.storage.location import resolve_location
 
 if TYPE_CHECKING:
-    from analyses.gate.run_profile import RunProfile
+    from analyses.compare.gate.run_profile import RunProfile
 
 METRICS = ("iteration", "critical-path", "exposed-communication", "gpu-busy", "gpu-idle", "memory")
 ALLOWED = ("gpu", "world_size", "ranks", "model", "pytorch")
@@ -87,7 +87,7 @@ def _run_gate(options: argparse.Namespace) -> None:
         raise UsageError("--with-hosts needs --update FILE")
     if not options.new:
         raise UsageError("expected BASELINE and NEW; --update FILE RUN writes a baseline")
-    from analyses.gate.answer_of_gate import Inputs, document_of_refusal, refusal_of
+    from analyses.compare.gate.answer_of_gate import Inputs, document_of_refusal, refusal_of
     from analyses.messages.gate import verdict_line
 
     given = Inputs((str(options.baseline),), tuple(map(str, options.new)))
@@ -115,7 +115,7 @@ def _update(options: argparse.Namespace) -> None:
     """Write the recordings of a run as a baseline."""
     if options.json or options.markdown:
         raise UsageError("--update writes a baseline and no answer; omit --json and --markdown")
-    from analyses.gate.baseline_file import write_baseline
+    from analyses.compare.gate.baseline_file import write_baseline
 
     profiles = [one for item in (options.baseline, *options.new) for one in _profiles(item, options)]
     write_baseline(options.update, profiles, with_hosts=options.with_hosts)
@@ -126,9 +126,9 @@ def _update(options: argparse.Namespace) -> None:
 
 
 def _compared(options: argparse.Namespace, given: Any) -> dict[str, Any]:
-    from analyses.diff.regression import ruling
-    from analyses.gate.answer_of_gate import document_of_ruling
-    from analyses.gate.compare_profiles import compare_profiles
+    from analyses.compare.diff.regression import ruling
+    from analyses.compare.gate.answer_of_gate import document_of_ruling
+    from analyses.compare.gate.compare_profiles import compare_profiles
 
     sides = [[one for item in own for one in _profiles(item, options)] for own in ([options.baseline], options.new)]
     begin_stage("comparing runs")
@@ -139,8 +139,8 @@ def _compared(options: argparse.Namespace, given: Any) -> dict[str, Any]:
 
 def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunProfile]:
     """Read an input: the recordings of a baseline, or one recording of a rank or a job."""
-    from analyses.gate.baseline_file import is_baseline, read_baseline
-    from analyses.gate.run_profile import profile_of
+    from analyses.compare.gate.baseline_file import is_baseline, read_baseline
+    from analyses.compare.gate.run_profile import profile_of
     from hta_graph.graph.job_graph import JobGraph
 
     place = resolve_location(item)
@@ -162,16 +162,16 @@ def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunPro
 
 def _write(found: dict[str, Any], options: argparse.Namespace) -> None:
     """Write the answer as JSON and as Markdown, else print it; the reason of a refusal is printed as an error."""
-    from hta_graph.storage.atomic_write import write_file
+    from hta_graph.base.storage.atomic_write import write_file
 
     if options.json:
         write_json(options.json, found, ())
     if options.markdown:
-        from analyses.gate.text_of_gate import markdown
+        from analyses.compare.gate.text_of_gate import markdown
 
         write_file(options.markdown, markdown(found).encode(errors="backslashreplace"))
     if not (options.json or options.markdown or found["reason"]):
-        from analyses.gate.text_of_gate import text_lines
+        from analyses.compare.gate.text_of_gate import text_lines
 
         print_lines(text_lines(found, wide=options.wide), wide=options.wide)
 

@@ -12,9 +12,9 @@ from analyses.cli.path_args import OutputFile, OutputFileOrFolder, OutputFolder,
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
-from hta_graph.errors import UsageError
-from hta_graph.progress import begin_stage
-from hta_graph.storage.location import resolve_location
+from hta_graph.base.errors import UsageError
+from hta_graph.base.progress import begin_stage
+from hta_graph.base.storage.location import resolve_location
 
 if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
@@ -122,8 +122,8 @@ def _write_kineto(options: argparse.Namespace, graph: DependencyGraph) -> None:
     Raises:
         UsageError: several ranks would be written to one file.
     """
+    from hta_graph.base.storage.output_paths import check_outputs
     from hta_graph.export.kineto import write_kineto
-    from hta_graph.storage.output_paths import check_outputs
 
     place = resolve_location(options.kineto)
     ranks = graph.rank_graphs
@@ -168,8 +168,8 @@ def _add_sync_outputs(parser: argparse.ArgumentParser) -> None:
 def _run_sync_deps(options: argparse.Namespace) -> None:
     """Print the waits for GPU work, or write them as JSON, CSV or external ids."""
     from analyses.questions.sync_deps import sync_document, sync_lines, unexported_waits
+    from hta_graph.base.storage.atomic_write import write_file
     from hta_graph.export.sync_dependencies import SyncDependencies, external_ids_json, sync_csv
-    from hta_graph.storage.atomic_write import write_file
 
     window = WindowArgs.of(options).window(whole_by_default=True)
     graph = RankInputs.of(options).job_or_graph()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from analyses.arg_types import size_in_bytes
 from analyses.cli.command import Command
 from analyses.cli.path_args import CacheFolder, InputFolder
-from hta_graph.errors import MissingExtraError, OutputError, UsageError
-from hta_graph.storage.location import is_remote, resolve_location
+from analyses.declare.arg_types import size_in_bytes
+from hta_graph.base.errors import MissingExtraError, OutputError, UsageError
+from hta_graph.base.storage.location import is_remote, resolve_location
 
 SHARE_OF_MEMORY = 0.5
 """How much of the free memory the traces take that are kept between questions."""
@@ -39,7 +39,7 @@ def _run_mcp(options: argparse.Namespace) -> None:
         raise MissingExtraError("the server for agents", "mcp") from None
     from analyses.mcp.served_files import ServedFiles
     from analyses.mcp.server import serve
-    from hta_graph.memory import available_memory
+    from hta_graph.base.memory import available_memory
 
     root, output = _folder(options.root), None if options.output is None else _folder(options.output, create=True)
     memory = int(SHARE_OF_MEMORY * available_memory()) if options.keep is None else options.keep

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 
-from analyses.arg_types import expected, whole_number
 from analyses.cli.command import Command
 from analyses.cli.commands.critical_path import path_of_window, print_default_window
 from analyses.cli.options import OUTPUT, add_flight, add_inputs, add_jobs, add_window_and_loading, heading
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs
+from analyses.declare.arg_types import expected, whole_number
 from analyses.display.stderr import say
-from hta_graph.progress import begin_stage
+from hta_graph.base.progress import begin_stage
 
 
 def _add_picture(parser: argparse.ArgumentParser) -> None:
@@ -96,8 +96,8 @@ def _run_timeline(options: argparse.Namespace) -> None:
     """Write a page of lanes with the critical path."""
     from analyses.cli.outputs import check_page_name
     from analyses.report.timeline import steps_on_page, timeline_page
+    from hta_graph.base.storage.atomic_write import write_file
     from hta_graph.paths.step_table import step_rows
-    from hta_graph.storage.atomic_write import write_file
 
     check_page_name(options.output)
     path = path_of_window(options)

@@ -26,9 +26,9 @@ from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
-from hta_graph.errors import QueryError, UsageError
-from hta_graph.progress import begin_stage
-from hta_graph.storage.location import is_remote, resolve_location
+from hta_graph.base.errors import QueryError, UsageError
+from hta_graph.base.progress import begin_stage
+from hta_graph.base.storage.location import is_remote, resolve_location
 
 if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
@@ -74,7 +74,7 @@ def _run_report(options: argparse.Namespace) -> None:
     if options.json:
         write_kept_json("report", options, verdict)
     if options.output:
-        from hta_graph.storage.atomic_write import write_file
+        from hta_graph.base.storage.atomic_write import write_file
 
         kept = kept_pieces("report", options, pages, lambda page: page.startswith(b"<!DOCTYPE html>"))
         write_file(options.output, kept)
@@ -110,10 +110,10 @@ def _of_graphs(
     job = _path_of_job(graphs, window, patterns)
 
     def page() -> bytes:
+        from analyses.declare.scope import in_window
         from analyses.questions.stragglers import answer as stragglers
         from analyses.report.report import report_page, steps_of_report
         from analyses.report.summary import detailed_rank
-        from analyses.scope import in_window
 
         begin_stage("writing the report")
         scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
@@ -137,9 +137,9 @@ def _with_events(graphs: Mapping[int, DependencyGraph]) -> Mapping[int, Dependen
 def _of_summaries(job: JobGraph, window_args: WindowArgs, options: argparse.Namespace) -> VerdictAndPage:
     """Find the path of rank summaries, and those of two ranks in full."""
     from analyses.advice.verdict import verdict_document
+    from analyses.declare.scope import in_window
     from analyses.report.large_job_report import large_job, large_job_page
     from analyses.report.report import steps_of_report
-    from analyses.scope import in_window
     from hta_graph.graph.job_graph import full_rank_graphs
     from hta_graph.paths.critical_path import critical_path
 

@@ -19,7 +19,7 @@ from analyses.cli.path_args import (
     OutputFolder,
 )
 from analyses.cli.rank_inputs import print_lines
-from hta_graph.errors import MissingExtraError
+from hta_graph.base.errors import MissingExtraError
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:

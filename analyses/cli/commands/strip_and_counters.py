@@ -11,19 +11,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from analyses.arg_types import expected
 from analyses.cli.command import Command
 from analyses.cli.options import add_inputs, add_trace_output
 from analyses.cli.path_args import input_files
 from analyses.cli.rank_inputs import RankInputs, print_lines
-from analyses.description import COUNTER_SERIES
+from analyses.declare.arg_types import expected
+from analyses.declare.description import COUNTER_SERIES
 from analyses.display.stderr import say
 from analyses.display.text_layout import Line, clipped, table
-from hta_graph.errors import HtaGraphError, TraceError, UsageError
+from hta_graph.base.errors import HtaGraphError, TraceError, UsageError
+from hta_graph.base.progress import begin_stage
+from hta_graph.base.storage.location import Location, expand_file_lists, resolve_location
+from hta_graph.base.text.sanitize import one_line
 from hta_graph.export.anonymize.keep_options import KEEP_OPTIONS
-from hta_graph.progress import begin_stage
-from hta_graph.storage.location import Location, expand_file_lists, resolve_location
-from hta_graph.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
@@ -131,8 +131,8 @@ def _write_folder(
         UsageError: the output is named like a file.
         HtaGraphError: none of them can be read.
     """
-    from hta_graph.storage.atomic_write import new_folder
-    from hta_graph.storage.output_paths import check_empty_folder
+    from hta_graph.base.storage.atomic_write import new_folder
+    from hta_graph.base.storage.output_paths import check_empty_folder
 
     def check() -> None:
         check_empty_folder(place, inputs)
@@ -232,10 +232,10 @@ def _add_counters(parser: argparse.ArgumentParser) -> None:
 
 def _run_counters(options: argparse.Namespace) -> None:
     """Write each rank's trace with its counters and print their number."""
+    from analyses.declare.scope import whole
     from analyses.questions.counter_tracks import counter_tracks
-    from analyses.scope import whole
+    from hta_graph.base.storage.output_paths import check_outputs
     from hta_graph.export.perfetto.append_events import write_counters
-    from hta_graph.storage.output_paths import check_outputs
 
     _say_captures_name_nothing(options)
     scopes = [whole(rank, graph) for rank, graph in RankInputs.of(options).graphs_by_rank()]

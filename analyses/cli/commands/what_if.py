@@ -6,15 +6,15 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from analyses.arg_types import factor_text
 from analyses.cli.command import Command
 from analyses.cli.kept_output import print_kept_lines, write_kept_json
 from analyses.cli.options import add_answer, add_flight, add_inputs, add_jobs, add_near, add_summaries, add_window
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
+from analyses.declare.arg_types import factor_text
 from analyses.display.text_layout import clipped
-from hta_graph.errors import UsageError
-from hta_graph.progress import begin_stage
+from hta_graph.base.errors import UsageError
+from hta_graph.base.progress import begin_stage
 
 if TYPE_CHECKING:
     from analyses.display.text_layout import Line

@@ -17,16 +17,16 @@ import msgspec
 import numpy as np
 import orjson
 
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
+from hta_graph.base.storage.atomic_write import write_file
+from hta_graph.base.storage.compress import compressed_for
+from hta_graph.base.storage.location import Location
+from hta_graph.base.storage.output_paths import check_output
+from hta_graph.base.text.formatting import microseconds
 from hta_graph.export.anonymize.allowlist import ArgumentAllowlist, allowed_header
 from hta_graph.export.anonymize.keep_options import KEEP_OPTIONS
 from hta_graph.export.anonymize.pseudonyms import IdMap, Pseudonyms
 from hta_graph.model import EventKind, Ints
-from hta_graph.storage.atomic_write import write_file
-from hta_graph.storage.compress import compressed_for
-from hta_graph.storage.location import Location
-from hta_graph.storage.output_paths import check_output
-from hta_graph.text.formatting import microseconds
 from hta_graph.trace.columnize import start_times
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.json_reader import FilePart, Number, RowReader, RowShape, number_or_text

@@ -13,13 +13,13 @@ import msgspec
 import numpy as np
 import orjson
 
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
+from hta_graph.base.storage.atomic_write import write_file
+from hta_graph.base.storage.compress import gzipped
+from hta_graph.base.storage.location import Location
+from hta_graph.base.storage.output_paths import check_output
+from hta_graph.base.text.formatting import microseconds
 from hta_graph.model import Floats, Ints
-from hta_graph.storage.atomic_write import write_file
-from hta_graph.storage.compress import gzipped
-from hta_graph.storage.location import Location
-from hta_graph.storage.output_paths import check_output
-from hta_graph.text.formatting import microseconds
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.json_reader import closed_text, replace_half_escapes, with_json_nan
 from hta_graph.trace.memory_limit import paused_gc

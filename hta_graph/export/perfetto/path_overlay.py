@@ -18,8 +18,11 @@ import msgspec
 import numpy as np
 import orjson
 
-from hta_graph.arrays import distinct, first_of_runs, take_or
 from hta_graph.attribution.replayed_names import operator_columns
+from hta_graph.base.arrays import distinct, first_of_runs, take_or
+from hta_graph.base.storage.location import Location
+from hta_graph.base.storage.output_paths import check_output
+from hta_graph.base.text.formatting import microseconds
 from hta_graph.export.perfetto.append_events import (
     FIRST_FREE_PROCESS,
     OriginalRow,
@@ -35,9 +38,6 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EdgeKind, Ids, Ints, edge_kinds
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.storage.location import Location
-from hta_graph.storage.output_paths import check_output
-from hta_graph.text.formatting import microseconds
 from hta_graph.trace.gpu_clock import FileTimes
 
 CLASS_TITLE: Mapping[str, str] = {

@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 import orjson
 
+from hta_graph.base.text.formatting import microseconds
 from hta_graph.export.perfetto.append_events import CHUNK_BYTES, OriginalTrace, buffer_address
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
-from hta_graph.text.formatting import microseconds
 from hta_graph.trace.timestamps import INVALID, nanoseconds
 
 MAX_PROCESSES_PER_RANK = 1000

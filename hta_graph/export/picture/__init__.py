@@ -1,5 +1,6 @@
 """Pictures of a graph: a critical path, an event's surroundings, the path between two events; lanes of time."""
 
+from hta_graph.base.text.shorten import short_name
 from hta_graph.export.picture.dot import Picture
 from hta_graph.export.picture.lanes_picture import lanes_picture
 from hta_graph.export.picture.render import (
@@ -10,7 +11,6 @@ from hta_graph.export.picture.render import (
     render,
     write_picture,
 )
-from hta_graph.text.shorten import short_name
 
 __all__ = [
     "Picture",

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hta_graph.arrays import run_numbers, take_or
 from hta_graph.attribution.replayed_names import EVIDENCE, replayed_names
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import run_numbers, take_or
+from hta_graph.base.errors import QueryError
+from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.export.picture.style import MAX_NAME_LENGTH, format_duration, short_label
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import RETURNS, WITHIN_A_LANE, Bools, BoundBy, EdgeKind, EventKind, Ids, Ints
 from hta_graph.paths.binding_edges import walk_back_from_end
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.text.shorten import short_name, shorten_middle
 
 SMALL_SHARE = 0.015
 """Share of the window below which neighbours on the path share a box."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import graphviz
 
-from hta_graph.errors import MissingProgramError, OutputError
+from hta_graph.base.errors import MissingProgramError, OutputError
 from hta_graph.export.picture.boxes import IDLE_PREFIX, OPERATOR_SIGN, Box, Link, NamedTime, operator_over
 from hta_graph.export.picture.style import (
     ANCHOR,

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
+from hta_graph.base.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
 from hta_graph.export.picture.style import format_duration, short_label
 from hta_graph.export.picture.svg import text_width
 from hta_graph.graph.edges import EventEdges

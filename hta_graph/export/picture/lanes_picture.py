@@ -10,10 +10,11 @@ from textwrap import wrap
 
 import numpy as np
 
-from hta_graph.arrays import distinct
 from hta_graph.attribution.replayed_names import replayed_names
-from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR
-from hta_graph.errors import UsageError
+from hta_graph.base.arrays import distinct
+from hta_graph.base.colours import BOUND_COLOUR, EVENT_COLOUR
+from hta_graph.base.errors import UsageError
+from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.export.picture.boxes import operator_over
 from hta_graph.export.picture.dot import Picture
 from hta_graph.export.picture.lane_layout import (
@@ -52,7 +53,6 @@ from hta_graph.export.picture.svg import (
 from hta_graph.model import BoundBy, EdgeKind
 from hta_graph.paths.critical_path import CriticalPath, require_all_rows
 from hta_graph.paths.level_of_detail import BAR_GROUPS
-from hta_graph.text.shorten import short_name, shorten_middle
 
 ARROW_LABEL_FONT_SIZE, ARROW_HEAD_SIZE = 9.5, 5.0
 """The size of a label, and of an arrow's head."""

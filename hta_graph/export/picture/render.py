@@ -8,7 +8,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from hta_graph.errors import MissingProgramError, UsageError
+from hta_graph.base.errors import MissingProgramError, UsageError
+from hta_graph.base.storage.atomic_write import write_file
+from hta_graph.base.storage.location import resolve_location
+from hta_graph.base.text.shorten import short_name
 from hta_graph.export.picture.boxes import (
     Link,
     box_of_event,
@@ -24,9 +27,6 @@ from hta_graph.export.picture.lanes_picture import lanes_picture
 from hta_graph.export.picture.style import MAX_NAME_LENGTH, format_duration, short_label, trace_label
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.storage.atomic_write import write_file
-from hta_graph.storage.location import resolve_location
-from hta_graph.text.shorten import short_name
 
 
 def path_picture(path: CriticalPath, *, limit: int = 40) -> Picture:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR
+from hta_graph.base.colours import BOUND_COLOUR, EVENT_COLOUR
+from hta_graph.base.text.shorten import shorten_middle
 from hta_graph.model import EDGE_MEANING, EdgeKind, EventKind
-from hta_graph.text.shorten import shorten_middle
 from hta_graph.trace.table import Trace
 
 MAX_NAME_LENGTH = 44

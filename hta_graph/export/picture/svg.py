@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from hta_graph.text.shorten import shorten_middle
+from hta_graph.base.text.shorten import shorten_middle
 
 FONT = "Helvetica, Arial, sans-serif"
 CHARACTER_WIDTH = 0.58

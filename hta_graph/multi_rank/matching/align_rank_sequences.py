@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import Columns, column_types
+from hta_graph.base.arrays import Columns, column_types
 from hta_graph.model import Bools, Floats, Ids, Ints
 
 CLOSE_ENDS_NS = 200_000

@@ -9,7 +9,7 @@ from itertools import compress
 
 import numpy as np
 
-from hta_graph.arrays import Columns, pair_key, rows_by_value
+from hta_graph.base.arrays import Columns, pair_key, rows_by_value
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Codes, Ids, Ints
 from hta_graph.multi_rank.matching.align_rank_sequences import MIN_PAIRS

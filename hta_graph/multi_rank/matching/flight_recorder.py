@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
+from hta_graph.base.storage.location import Location, expand_file_lists
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.communications import count_elements
 from hta_graph.multi_rank.matching.plain_pickle import NotPlainError, read_plain_pickle
-from hta_graph.storage.location import Location, expand_file_lists
 from hta_graph.trace.decompress import read_any_format, read_bytes, text_head
 from hta_graph.trace.memory_limit import out_of_memory_error
 from hta_graph.trace.rank_files import RANK_IN_FILE_NAME, possible_dumps

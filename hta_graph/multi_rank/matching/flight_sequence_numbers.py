@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.base.storage.location import Location
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
 from hta_graph.multi_rank.matching.align_rank_sequences import CommunicationSequence, align_sequences
@@ -16,7 +17,6 @@ from hta_graph.multi_rank.matching.communications import WORKER, RankCommunicati
 from hta_graph.multi_rank.matching.flight_recorder import FlightRecord, read_flight_dumps
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.matching.worker_groups import name_groups
-from hta_graph.storage.location import Location
 
 KIND_ALIASES = {"reducescatter": "allreduce"}
 """What a row may be called by another name: Gloo's reduce-scatter is an all-reduce."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import run_numbers
+from hta_graph.base.arrays import run_numbers
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.multi_rank.matching.communications import (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.arrays import distinct, first_of_runs
+from hta_graph.base.arrays import distinct, first_of_runs
 from hta_graph.model import Floats, Ints
 from hta_graph.multi_rank.matching.communications import Match, RankCommunications, Recording
 from hta_graph.multi_rank.matching.pair_clocks import (

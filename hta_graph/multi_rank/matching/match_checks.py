@@ -14,7 +14,7 @@ from heapq import nlargest, nsmallest
 
 import numpy as np
 
-from hta_graph.arrays import Columns, find_sorted, pair_key, rows_by_value
+from hta_graph.base.arrays import Columns, find_sorted, pair_key, rows_by_value
 from hta_graph.model import Bools, Codes, Ints
 from hta_graph.multi_rank.matching.align_rank_sequences import MIN_PAIRS, SIMULTANEOUS_NS, SIMULTANEOUS_SHARE
 from hta_graph.multi_rank.matching.communications import ALL_RANKS, WORKER, Match, RankCommunications, RankRecord

@@ -20,7 +20,7 @@ from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from hta_graph.errors import HtaGraphError
+from hta_graph.base.errors import HtaGraphError
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.align_rank_sequences import CLOSE_ENDS_NS, CommunicationSequence, align_ranks
 from hta_graph.multi_rank.matching.communications import (

@@ -15,7 +15,7 @@ from itertools import chain
 
 import numpy as np
 
-from hta_graph.arrays import Columns, expand_ranges, first_of_runs, medians_by, summed_by
+from hta_graph.base.arrays import Columns, expand_ranges, first_of_runs, medians_by, summed_by
 from hta_graph.model import Bools, Floats, Ints
 from hta_graph.multi_rank.matching.communications import ALL_RANKS, Match, RankCommunications
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.gpu_activity import Activities, WorkType, activities
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.timeline import nearest_around
@@ -42,6 +41,7 @@ from hta_graph.multi_rank.matching.communications import (
     listed_ranks,
 )
 from hta_graph.multi_rank.matching.gloo_events import read_gloo_communications
+from hta_graph.paths.gpu_activity import Activities, WorkType, activities
 from hta_graph.trace.event_args import EventArgs, Objects, read_event_args
 from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL
 

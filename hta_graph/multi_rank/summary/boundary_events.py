@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import distinct, freeze, take_or
-from hta_graph.gpu_activity import activities
+from hta_graph.base.arrays import distinct, freeze, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
 from hta_graph.multi_rank.summary.path_legs import LegSegments
 from hta_graph.paths.binding_edges import LaneRuns, binding_edges, lane_runs
+from hta_graph.paths.gpu_activity import activities
 from hta_graph.paths.intervals import Intervals
 from hta_graph.paths.windows import Window
 

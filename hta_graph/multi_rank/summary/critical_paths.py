@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import column_types, distinct, freeze, take_or
-from hta_graph.errors import QueryError, TraceError
+from hta_graph.base.arrays import column_types, distinct, freeze, take_or
+from hta_graph.base.errors import QueryError, TraceError
+from hta_graph.base.storage.location import Location
 from hta_graph.graph.dependency_graph import DependencyGraph, MatchedRows
 from hta_graph.graph.job_graph import JobGraph, full_rank_graphs
 from hta_graph.graph.rank_summary import RankSummary, StepColumns, fingerprint, summary_rows
@@ -39,7 +40,6 @@ from hta_graph.paths.intervals import union
 from hta_graph.paths.segments import SegmentTable
 from hta_graph.paths.time_accounting import explained_lags
 from hta_graph.paths.windows import Window, WindowQuery, step, step_lengths
-from hta_graph.storage.location import Location
 
 
 @dataclass(frozen=True)

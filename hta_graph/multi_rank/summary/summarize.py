@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import freeze, take_or
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import freeze, take_or
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import event_of, is_end, start_point

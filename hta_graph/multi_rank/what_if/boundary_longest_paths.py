@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.arrays import distinct, first_of_runs, freeze
+from hta_graph.base.arrays import distinct, first_of_runs, freeze
 from hta_graph.model import Ids, Ints
 from hta_graph.what_if.longest_paths import LongestPaths
 

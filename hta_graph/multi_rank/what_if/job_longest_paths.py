@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.arrays import Columns, expand_ranges, first_of_runs, take_or, unique_rows
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import Columns, expand_ranges, first_of_runs, take_or, unique_rows
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.edges import EventEdges
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.rank_summary import summary_rows

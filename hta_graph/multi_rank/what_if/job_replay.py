@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.errors import QueryError, TraceError
+from hta_graph.base.errors import QueryError, TraceError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.rank_summary import RankSummary, fingerprint

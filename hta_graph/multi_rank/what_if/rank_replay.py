@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import column_types
-from hta_graph.errors import PatternError, QueryError
+from hta_graph.base.arrays import column_types
+from hta_graph.base.errors import PatternError, QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.job_graph import JobGraph

@@ -17,7 +17,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from hta_graph.errors import ClusterError, MissingExtraError, Remedy, TooLargeError, TraceError
+from hta_graph.base.errors import ClusterError, MissingExtraError, Remedy, TooLargeError, TraceError
 from hta_graph.multi_rank.workers.tasks import READ_FEWER_HINT, READ_HERE_HINT, Task, encode_error, run_task
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from hta_graph.errors import HtaGraphError, QueryError, Remedy, TooLargeError, TraceError
-from hta_graph.storage.location import Location, resolve_location
+from hta_graph.base.errors import HtaGraphError, QueryError, Remedy, TooLargeError, TraceError
+from hta_graph.base.storage.location import Location, resolve_location
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 
 READ_HERE_HINT = Remedy("pass jobs=1 to read without other processes", "use --jobs 1 to read without other processes")

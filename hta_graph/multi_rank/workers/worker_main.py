@@ -11,7 +11,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 
-from hta_graph.memory import available_memory
+from hta_graph.base.memory import available_memory
 from hta_graph.multi_rank.workers.tasks import Task, encode_answer
 from hta_graph.trace.memory_limit import limited_data
 

@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from threading import Lock, Semaphore, Thread
 from typing import Any, BinaryIO, Self, TypeVar, cast
 
-from hta_graph.errors import HtaGraphError, TooLargeError, TraceError
+from hta_graph.base.errors import HtaGraphError, TooLargeError, TraceError
 from hta_graph.multi_rank.workers.tasks import READ_FEWER_HINT, READ_HERE_HINT, Task, decode_error
 from hta_graph.trace.memory_limit import out_of_memory_error
 

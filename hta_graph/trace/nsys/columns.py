@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import find_sorted, take_or
+from hta_graph.base.arrays import find_sorted, take_or
+from hta_graph.base.progress import begin_stage
+from hta_graph.base.storage.location import Location
 from hta_graph.model import Bools, EventKind, Floats, Ids, Ints
-from hta_graph.progress import begin_stage
-from hta_graph.storage.location import Location
 from hta_graph.trace.memory_limit import ColumnsLimit
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.export import THREAD_MASK, Export, RankProcess

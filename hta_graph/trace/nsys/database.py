@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 import numpy as np
 
-from hta_graph.errors import Remedy, TraceError
+from hta_graph.base.errors import Remedy, TraceError
+from hta_graph.base.storage.location import Location, is_remote
+from hta_graph.base.text.sanitize import one_line
 from hta_graph.model import Ints
-from hta_graph.storage.location import Location, is_remote
-from hta_graph.text.sanitize import one_line
 
 CHUNK = 1 << 14
 """How many rows are fetched at once: what is in memory of a table is one chunk and the columns made of it."""

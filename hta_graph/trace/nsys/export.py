@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.arrays import find_sorted, take_or
-from hta_graph.errors import NotATraceError
+from hta_graph.base.arrays import find_sorted, take_or
+from hta_graph.base.errors import NotATraceError
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.nccl import collective_arguments

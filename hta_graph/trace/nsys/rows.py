@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hta_graph.base.storage.location import Location
 from hta_graph.model import Ids
-from hta_graph.storage.location import Location
 from hta_graph.trace.nsys.columns import thread_name, thread_numbers
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.export import THREAD_MASK, Export

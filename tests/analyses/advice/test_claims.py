@@ -19,9 +19,9 @@ from analyses.advice.verdict import replayed_advice, replayed_verdict
 from analyses.messages.verdict import LEADS
 from analyses.questions.critical_path import path_lines
 from analyses.questions.what_if import what_if, what_if_document, what_if_lines
-from hta_graph.bounds import Bounds
-from hta_graph.errors import DefectError
+from hta_graph.base.errors import DefectError
 from hta_graph.paths.windows import WindowQuery, median_step
+from hta_graph.what_if.bounds import Bounds
 from tests.simulator import Dialect, random_program, simulate, write
 from tests.simulator.programs import Family
 from tests.support.deep_tests import deep

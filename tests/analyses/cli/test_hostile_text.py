@@ -13,10 +13,10 @@ import pytest
 from analyses.display.console import print_lines, text_of
 from analyses.display.stderr import say
 from analyses.display.text_layout import table
-from hta_graph.errors import UsageError
-from hta_graph.storage.atomic_write import write_file
-from hta_graph.text.json_text import to_json
-from hta_graph.text.sanitize import sanitize
+from hta_graph.base.errors import UsageError
+from hta_graph.base.storage.atomic_write import write_file
+from hta_graph.base.text.json_text import to_json
+from hta_graph.base.text.sanitize import sanitize
 from tests.support.cli_parsers import parsers_by_command
 from tests.support.command_line import run_command
 from tests.support.deep_tests import deep
@@ -156,7 +156,7 @@ def test_texts_leave_in_few_places() -> None:
         "analyses/cli/parser.py",
         "analyses/display/console.py",
         "analyses/display/stderr.py",
-        "hta_graph/storage/atomic_write.py",
+        "hta_graph/base/storage/atomic_write.py",
     }
 
 

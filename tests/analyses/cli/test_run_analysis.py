@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from analyses.catalogue import CATALOGUE
-from analyses.scope import in_window, per_step, whole
+from analyses.declare.scope import in_window, per_step, whole
+from analyses.questions.catalogue import CATALOGUE
 from hta_graph.paths.windows import median_step
 from hta_graph.paths.windows import whole as whole_trace
 from tests.support.command_line import run_command

@@ -8,8 +8,8 @@ from itertools import product
 
 import pytest
 
-from hta_graph.text.sanitize import one_line
-from hta_graph.text.shorten import demangle, short_name, short_names, shorten_distinct, shorten_middle
+from hta_graph.base.text.sanitize import one_line
+from hta_graph.base.text.shorten import demangle, short_name, short_names, shorten_distinct, shorten_middle
 
 RMSNORM = (
     "_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdINS_27Rmsnorm2dFwdPipelineOnePassINS_27Rmsnorm2dFwdPipelineProblemIDF16b"

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from analyses.display.stderr import ProgressLine, say, shown_stages
-from hta_graph.progress import advance_stage, begin_stage
+from hta_graph.base.progress import advance_stage, begin_stage
 
 
 class Terminal(io.StringIO):

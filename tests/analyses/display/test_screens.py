@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from analyses import catalogue
 from analyses.cli.main import main
 from analyses.display.console import text_of
 from analyses.display.text_layout import LONGEST_WORD, Line, TextTable, fitted
-from hta_graph.text.wrap import width_of
+from analyses.questions import catalogue
+from hta_graph.base.text.wrap import width_of
 from tests.support.command_line import PROGRAM
 from tests.support.samples import FOUR_RANKS, ONE_RANK
 from tests.support.shared_traces import SHARED

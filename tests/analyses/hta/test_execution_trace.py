@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from analyses.declare.scope import Scope, per_step, whole
 from analyses.hta.execution_trace import (
     ET_COLUMNS,
     execution_trace_nodes,
@@ -14,9 +15,8 @@ from analyses.hta.execution_trace import (
     with_et_column,
 )
 from analyses.hta.frame import hta_trace_frame
-from analyses.scope import Scope, per_step, whole
+from hta_graph.base.errors import QueryError, TraceError
 from hta_graph.chakra.host_trace import HostTrace
-from hta_graph.errors import QueryError, TraceError
 from tests.support.golden_graphs import graphs
 from tests.support.host_builder import HostBuilder, host_of
 from tests.support.shared_traces import SHARED

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analyses.declare.scope import whole
 from analyses.hta import filters
 from analyses.hta.filters import (
     AfterOperatorFilter,
@@ -29,8 +30,7 @@ from analyses.hta.filters import (
     ZeroDurationFilter,
 )
 from analyses.hta.frame import SymbolTable, hta_scopes, hta_trace_frame, hta_trace_frames
-from analyses.scope import whole
-from hta_graph.errors import QueryError, UsageError
+from hta_graph.base.errors import QueryError, UsageError
 from tests.support.golden_graphs import answered, graphs
 from tests.support.trace_builder import TraceBuilder
 

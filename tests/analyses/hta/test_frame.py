@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from analyses.declare.scope import per_step, whole
 from analyses.hta.frame import NO_STREAM, hta_scopes, hta_trace_frame, hta_trace_frames, name_without_arguments
-from analyses.scope import per_step, whole
 from tests.support.golden_graphs import NANOSECONDS, WHOLE_MICROSECONDS, graphs
 from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import PID, TraceBuilder

@@ -17,7 +17,7 @@ import pytest
 
 import analyses
 from analyses import CPEdgeType, DeviceType, LabeledTrace, TimeSeriesTypes, Trace, TraceAnalysis, TraceDiff
-from hta_graph.errors import OutputError, QueryError, UsageError
+from hta_graph.base.errors import OutputError, QueryError, UsageError
 from tests.support.deep_tests import deep
 from tests.support.host_builder import host_of
 from tests.support.incomplete_traces import POOR_TRACES, TELLING, broken_off

@@ -18,7 +18,7 @@ from analyses.cli.main import main
 from analyses.mcp.answers import ACTIVE, MOST_TOKENS, Draft, Page, Rows, as_json, tokens_at_most
 from analyses.mcp.held_traces import HeldTraces
 from analyses.mcp.tools import TOOLS, wrong_arguments
-from hta_graph.errors import HtaGraphError, UsageError
+from hta_graph.base.errors import HtaGraphError, UsageError
 from tests.support.mcp_session import BY_NAME, answer, answer_text, question, rows_of, sample_folder
 from tests.support.shared_traces import SHARED, shared_traces
 from tests.support.trace_builder import TraceBuilder

@@ -9,7 +9,7 @@ import pytest
 
 from analyses.mcp.answers import cannot_answer_error
 from analyses.mcp.served_files import ServedFiles
-from hta_graph.errors import HtaGraphError, UsageError
+from hta_graph.base.errors import HtaGraphError, UsageError
 from tests.support.command_line import folder_contents
 from tests.support.mcp_session import BY_NAME, answer, question
 from tests.support.trace_builder import TraceBuilder

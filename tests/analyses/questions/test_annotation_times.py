@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analyses.declare.scope import per_step, whole
 from analyses.hta.breakdowns import hta_gpu_kernels_with_user_annotations, hta_gpu_user_annotation_breakdown
 from analyses.hta.frame import hta_scopes, hta_trace_frames
 from analyses.questions.annotation_times import (
@@ -18,9 +19,8 @@ from analyses.questions.annotation_times import (
     answer,
     figure,
 )
-from analyses.scope import per_step, whole
 from hta_graph.attribution.owners import annotation_sources, gpu_annotations_over
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.model import EventKind
 from tests.support.golden_graphs import NANOSECONDS, TRACES, WHOLE_MICROSECONDS, answered, graphs
 from tests.support.shared_traces import graph_of_file

@@ -10,16 +10,16 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.answer import Answer, answer_lines
+from analyses.declare.answer import Answer, answer_lines
+from analyses.declare.scope import Scope, whole
 from analyses.display.dataframe_text import worst_and_typical
 from analyses.display.text_layout import TextTable
-from analyses.matched_collectives import matched_collectives, matching_notes
 from analyses.questions import collectives as collectives_module
 from analyses.questions import stragglers as stragglers_module
 from analyses.questions.stragglers import ROWS, _causes_on_screen, _headline, waiting_over_time
 from analyses.report import sections as report_sections
 from analyses.report.sections import job_section
-from analyses.scope import Scope, whole
+from analyses.source.matched_collectives import matched_collectives, matching_notes
 from tests.support.job_verdicts import FIRM, nobody_named
 from tests.support.trace_builder import TraceBuilder
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from analyses import catalogue
-from analyses.answer import answer_document
 from analyses.cli.main import main
+from analyses.declare.answer import answer_document
+from analyses.declare.scope import per_step, whole
+from analyses.questions import catalogue
 from analyses.questions.attribution import BY, activity_owners, answer, attribution, figure
-from analyses.scope import per_step, whole
-from hta_graph.errors import UsageError
+from hta_graph.base.errors import UsageError
 from tests.support.golden_graphs import graphs
 from tests.support.trace_builder import TraceBuilder
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
+from analyses.declare.scope import Scope, per_step, whole
 from analyses.questions.idle_time import idle_time, stream_idle_time
-from analyses.scope import Scope, per_step, whole
 from tests.support.rank_builder import RankBuilder
 from tests.support.shared_traces import SHARED
 

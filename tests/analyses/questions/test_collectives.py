@@ -13,15 +13,15 @@ import hta_graph as hg
 from analyses.advice.facts import PathFacts
 from analyses.advice.rules import verdict_of
 from analyses.cli.main import main
+from analyses.declare.scope import Scope, per_step, whole
 from analyses.hta.breakdowns import hta_potential_stragglers, hta_profiler_steps
 from analyses.hta.frame import hta_scopes
-from analyses.matched_collectives import matched_collectives, matching_notes
 from analyses.questions import collectives as collectives_module
 from analyses.questions import stragglers as stragglers_module
 from analyses.questions.collectives import collective_members, collectives, waits_by_rank
 from analyses.questions.stragglers import stragglers
-from analyses.scope import Scope, per_step, whole
-from hta_graph.errors import QueryError
+from analyses.source.matched_collectives import matched_collectives, matching_notes
+from hta_graph.base.errors import QueryError
 from hta_graph.multi_rank.matching.collectives import match_collectives
 from hta_graph.multi_rank.matching.match_ranks import MATCHED_BY
 from hta_graph.multi_rank.matching.read_communications import read_communication_kernels

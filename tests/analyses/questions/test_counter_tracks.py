@@ -12,11 +12,11 @@ import pytest
 
 import hta_graph as hg
 from analyses.cli.main import main
+from analyses.declare.scope import whole
 from analyses.hta.frame import hta_scopes
 from analyses.hta.queues_and_launches import TimeSeriesTypes, hta_generate_trace_with_counters
 from analyses.questions.counter_tracks import RATES, counter_tracks
-from analyses.scope import whole
-from hta_graph.errors import OutputError
+from hta_graph.base.errors import OutputError
 from hta_graph.export.perfetto.append_events import write_counters
 from tests.browser.perfetto_ui import PerfettoUI, ask, missing
 from tests.support.golden_graphs import NANOSECONDS, WHOLE_MICROSECONDS, answered, graphs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from analyses.declare.scope import Scope, whole
 from analyses.questions import (
     attribution,
     idle_time,
@@ -14,7 +15,6 @@ from analyses.questions import (
     roofline,
     temporal_breakdown,
 )
-from analyses.scope import Scope, whole
 from tests.support.gpu_in_slices import in_slices
 from tests.support.trace_builder import TraceBuilder
 

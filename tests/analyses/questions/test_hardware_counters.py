@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from analyses.declare.scope import in_window, whole
 from analyses.hta.frame import hta_scopes
 from analyses.hta.queues_and_launches import hta_cupti_counter_data_with_operators
 from analyses.questions.hardware_counters import answer, counted_ranges, figure, hardware_counters
-from analyses.scope import in_window, whole
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
 from hta_graph.paths.windows import between
 from hta_graph.trace.event_args import read_profiler_ranges
 from tests.support.golden_graphs import TRACES, answered, graphs

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
+from analyses.declare.scope import in_window, per_step, whole
 from analyses.display.labels import SHORT
 from analyses.hta.breakdowns import hta_idle_time
 from analyses.hta.frame import hta_scopes
@@ -28,10 +29,9 @@ from analyses.questions.idle_time import (
     stream_idle_time,
 )
 from analyses.questions.temporal_breakdown import temporal_breakdown
-from analyses.scope import in_window, per_step, whole
-from hta_graph.errors import UsageError
-from hta_graph.gpu_activity import activities, device_gaps, stream_intervals
+from hta_graph.base.errors import UsageError
 from hta_graph.model import EdgeKind, GapCause
+from hta_graph.paths.gpu_activity import activities, device_gaps, stream_intervals
 from hta_graph.paths.idle_gap_causes import GapExplainer, Gaps
 from hta_graph.paths.segments import SegmentTable
 from hta_graph.paths.windows import between

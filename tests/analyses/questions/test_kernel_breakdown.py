@@ -12,15 +12,15 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.answer import answer_lines
+from analyses.declare.answer import answer_lines
+from analyses.declare.scope import in_window, per_step, whole
 from analyses.display.console import text_of
 from analyses.hta.breakdowns import hta_kernel_breakdown
 from analyses.hta.frame import hta_scopes
 from analyses.questions.kernel_breakdown import answer, figure, kernel_breakdown, kernel_types
 from analyses.questions.temporal_breakdown import temporal_breakdown
-from analyses.scope import in_window, per_step, whole
-from hta_graph.errors import UsageError
-from hta_graph.gpu_activity import activities
+from hta_graph.base.errors import UsageError
+from hta_graph.paths.gpu_activity import activities
 from hta_graph.trace.profiler_names import COMMUNICATION_KERNEL
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep

@@ -13,11 +13,11 @@ import pytest
 
 import hta_graph as hg
 from analyses.cli.main import main
+from analyses.declare.scope import in_window, whole
 from analyses.hta.frame import hta_scopes
 from analyses.hta.queues_and_launches import hta_frequent_cuda_kernel_sequences
 from analyses.questions.kernel_sequences import answer, figure, kernel_sequences
-from analyses.scope import in_window, whole
-from hta_graph.errors import OutputError
+from hta_graph.base.errors import OutputError
 from hta_graph.paths.windows import between
 from tests.browser.perfetto_ui import PerfettoUI, ask, missing
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write

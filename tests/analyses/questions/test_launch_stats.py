@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from analyses.declare.scope import Scope, in_window, whole
 from analyses.hta.frame import hta_scopes
 from analyses.hta.queues_and_launches import hta_cuda_kernel_launch_stats
 from analyses.questions import operator_kernels
 from analyses.questions.launch_stats import answer, figure, launch_stats, launches
-from analyses.scope import Scope, in_window, whole
 from hta_graph.paths.windows import between, step
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep

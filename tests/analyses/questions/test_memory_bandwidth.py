@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from analyses.declare.scope import Scope, in_window, whole
 from analyses.hta.frame import hta_scopes
 from analyses.hta.queues_and_launches import hta_memory_bw_summary, hta_memory_bw_time_series
 from analyses.questions.memory_bandwidth import answer, figure, memory_bandwidth, memory_bandwidth_time_series
-from analyses.scope import Scope, in_window, whole
 from hta_graph.paths.windows import between
 from tests.support.golden_graphs import NANOSECONDS, TRACES, answered, exact_scopes, graphs
 from tests.support.shared_traces import graph_of_file

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from analyses.cli.main import main
+from analyses.declare.scope import per_step, whole
 from analyses.hta.memory_analysis import MemoryAnalysis
 from analyses.questions import raw_memory_timeline as memory_raw
 from analyses.questions.memory_timeline import alive_at_peak, allocations, answer, figure, memory_events, peaks
 from analyses.questions.raw_memory_timeline import CATEGORIES, is_raw_timeline, peak_table, read_raw_timeline
-from analyses.scope import per_step, whole
-from hta_graph.errors import TraceError, UsageError
+from hta_graph.base.errors import TraceError, UsageError
 from tests.support.golden_graphs import graphs
 from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import PID, TraceBuilder

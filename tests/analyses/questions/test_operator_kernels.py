@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from analyses.declare.scope import in_window, whole
 from analyses.hta.frame import hta_scopes
 from analyses.hta.queues_and_launches import hta_aten_op_kernels_and_delay
 from analyses.questions.operator_kernels import answer, figure, operator_kernels
-from analyses.scope import in_window, whole
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.paths.windows import between
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep

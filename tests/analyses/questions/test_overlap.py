@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
+from analyses.declare.scope import in_window, per_step, whole
 from analyses.hta.breakdowns import hta_overlap
 from analyses.hta.frame import hta_scopes
 from analyses.questions.overlap import (
@@ -22,8 +23,7 @@ from analyses.questions.overlap import (
     figure,
 )
 from analyses.questions.temporal_breakdown import temporal_breakdown
-from analyses.scope import in_window, per_step, whole
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
 from hta_graph.paths.windows import between
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.answer import answer_document, answer_lines
+from analyses.declare.answer import answer_document, answer_lines
+from analyses.declare.scope import Scope, in_window, per_step, whole
 from analyses.hta.frame import hta_scopes
 from analyses.hta.queues_and_launches import (
     hta_queue_length_summary,
@@ -20,8 +21,7 @@ from analyses.hta.queues_and_launches import (
     hta_time_spent_blocked_on_full_queue,
 )
 from analyses.questions.queue_length import answer, figure, queue_length, queue_length_time_series
-from analyses.scope import Scope, in_window, per_step, whole
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.paths.windows import between
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.answer import Answer
+from analyses.declare.answer import Answer
+from analyses.declare.scope import per_step, whole
 from analyses.questions import roofline
-from analyses.scope import per_step, whole
-from hta_graph.errors import UsageError
+from hta_graph.base.errors import UsageError
 from hta_graph.roofline.devices import Device, known_devices
 from tests.support.command_line import command_json, one_error
 from tests.support.trace_builder import TraceBuilder
@@ -130,7 +130,7 @@ def test_a_step_that_holds_part_of_a_call_holds_that_part_of_its_work(tmp_path: 
     graph = drawn().graph(tmp_path)
     start = graph.trace.events.start.min()
     first_half = hg.between(int(start) + 10_000, int(start) + 60_000)
-    from analyses.scope import in_window
+    from analyses.declare.scope import in_window
 
     limits = roofline.answer([in_window(0, graph, first_half)]).tables["limits"]
     assert limits["matrix_flops"].item() == pytest.approx(BIG / 2, rel=1e-6)

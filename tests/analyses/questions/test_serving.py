@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.answer import Answer, records
+from analyses.declare.answer import Answer, records
+from analyses.declare.scope import in_window, per_step, whole
 from analyses.display.sentence_format import brief_duration
 from analyses.questions.serving import answer, engine_phases, engine_steps, figure, graph_sizes, step_gaps
-from analyses.scope import in_window, per_step, whole
 from hta_graph.paths.engine_gaps import engine_gaps
 from hta_graph.paths.engine_step_table import engine_step_table
 from tests.simulator.serving import CAUSES, ENGINES, InjectedCause, Served, ServingFault, ServingShape, serve

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 import hta_graph as hg
-from analyses.answer import Answer
+from analyses.declare.answer import Answer
+from analyses.declare.scope import whole
 from analyses.questions.serving import answer
-from analyses.scope import whole
 from tests.support.command_line import run_command
 from tests.support.serving_host import SCHEDULE, ServingHost
 from tests.support.trace_builder import TraceBuilder

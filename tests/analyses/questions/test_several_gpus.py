@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from analyses.answer import Answer
+from analyses.declare.answer import Answer
+from analyses.declare.scope import Scope, in_window, per_step, several_gpus, whole
 from analyses.questions import collectives, idle_time, memory_bandwidth, overlap, temporal_breakdown
 from analyses.questions.info import info_document, info_lines
 from analyses.questions.temporal_breakdown import breakdown_by_gpu
-from analyses.scope import Scope, in_window, per_step, several_gpus, whole
 from tests.support.make_samples import FOLDER
 from tests.support.trace_builder import TraceBuilder
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from analyses.declare.scope import in_window, per_step, whole
 from analyses.hta.breakdowns import hta_temporal_breakdown
 from analyses.hta.frame import hta_scopes
 from analyses.questions.temporal_breakdown import answer, figure, temporal_breakdown
-from analyses.scope import in_window, per_step, whole
 from hta_graph.paths.windows import between
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.deep_tests import deep

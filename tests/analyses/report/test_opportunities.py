@@ -16,8 +16,8 @@ from analyses.report.gain_curves import Gain
 from analyses.report.opportunities import BOTTOM, RIGHT, ROOM, TOP, GainSection, gain_figure, gain_sections, gains_of
 from analyses.report.page_tables import Section
 from analyses.report.report import page
-from hta_graph.colours import BOUND_COLOUR
-from hta_graph.errors import QueryError
+from hta_graph.base.colours import BOUND_COLOUR
+from hta_graph.base.errors import QueryError
 from hta_graph.what_if.opportunities import Opportunity
 from hta_graph.what_if.sensitivity import Curve
 from tests.support.page_summary import page_summary

@@ -14,6 +14,7 @@ import pytest
 import hta_graph as hg
 from analyses.advice.verdict import verdict
 from analyses.cli.main import main
+from analyses.declare.scope import in_window
 from analyses.display.labels import SHORT
 from analyses.messages import report as words
 from analyses.report import sections
@@ -22,9 +23,8 @@ from analyses.report.report import page, report_page
 from analyses.report.sections import PARTS, job_section
 from analyses.report.summary import KeyFigure, detailed_rank, summary_of
 from analyses.report.timeline import timeline_page
-from analyses.scope import in_window
-from analyses.window_report import verdict_of_job
-from hta_graph.colours import BOUND_COLOUR
+from analyses.source.window_report import verdict_of_job
+from hta_graph.base.colours import BOUND_COLOUR
 from hta_graph.what_if.opportunities import Opportunity
 from tests.support.html_tables import page_sections, page_tables
 from tests.support.merged_ranks import labelled, read_document, write_merged

@@ -16,7 +16,7 @@ import pytest
 import hta_graph as hg
 from analyses.report.timeline import scene_of, timeline_page
 from hta_graph import CriticalPath
-from hta_graph.errors import UsageError
+from hta_graph.base.errors import UsageError
 from hta_graph.paths.step_table import step_rows
 from tests.support.samples import ONE_RANK
 from tests.support.timeline_data import DrawnBar, page_data

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analyses.answer import Answer
+from analyses.declare.answer import Answer
 from analyses.report.report import page
 from analyses.report.wait_heatmap import WaitSection, wait_heatmap, wait_section
-from hta_graph.colours import BOUND_COLOUR
+from hta_graph.base.colours import BOUND_COLOUR
 from tests.support.page_summary import page_summary
 
 RANKS = 40

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from analyses.catalogue import CATALOGUE, analysis
 from analyses.cli.main import main
+from analyses.questions.catalogue import CATALOGUE, analysis
 from analyses.schemas import schema_names
 from tests.support.command_line import run_command
 from tests.support.manual_runs import EXIT

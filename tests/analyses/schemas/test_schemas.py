@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from analyses.cli.main import main
 from analyses.schemas import schema, schema_names, schema_text
-from hta_graph.errors import UsageError
+from hta_graph.base.errors import UsageError
 from tests.generate import schemas
 from tests.support.command_line import run_command
 from tests.support.deep_tests import deep, some_of

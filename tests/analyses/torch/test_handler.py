@@ -19,7 +19,7 @@ from analyses.torch import TraceHandler, options, trace_handler
 from analyses.torch import handler as handler_module
 from analyses.torch import handler as process_module
 from analyses.torch.handler import Rank, cycle_folder, this_rank
-from hta_graph.errors import HtaGraphError, OutputError, UsageError
+from hta_graph.base.errors import HtaGraphError, OutputError, UsageError
 from tests.support.command_line import two_steps
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import HtaGraphError, OutputError, TraceError
+from hta_graph.base.errors import HtaGraphError, OutputError, TraceError
 from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
 from hta_graph.export.anonymize.keep_options import KEEP_OPTIONS
 from tests.support import samples

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 
 import hta_graph as hg
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
 from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
 from tests.support.compare_graphs import differences
 from tests.support.deep_tests import for_all

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import OutputError
+from hta_graph.base.errors import OutputError
 from hta_graph.export.perfetto.append_events import read_original
 from hta_graph.export.perfetto.path_overlay import overlay_bytes, write_overlay
 from hta_graph.export.perfetto.rewrite_rows import SharedIds, rewrite_rows

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import OutputError, TraceError
+from hta_graph.base.errors import OutputError, TraceError
 from hta_graph.export.perfetto.append_events import rounded_by_viewer
 from hta_graph.export.perfetto.path_overlay import CLASS_CNAME, CLASS_TITLE, OverlayCounts, overlay_bytes, write_overlay
 from hta_graph.model import BoundBy, Reason

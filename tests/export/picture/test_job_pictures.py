@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.export.picture import around_picture, between_picture, path_picture
 from tests.support.gloo_builder import late_ranks
 

@@ -10,8 +10,8 @@ import pytest
 
 import hta_graph as hg
 from analyses.cli.main import main
-from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR
-from hta_graph.errors import QueryError, UsageError
+from hta_graph.base.colours import BOUND_COLOUR, EVENT_COLOUR
+from hta_graph.base.errors import QueryError, UsageError
 from hta_graph.export.picture import Picture, check_picture, lanes_picture, write_picture
 from hta_graph.export.picture.style import link_colour
 from hta_graph.model import EdgeKind

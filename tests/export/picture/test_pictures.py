@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import HtaGraphError, MissingProgramError, OutputError, QueryError, UsageError
+from hta_graph.base.errors import HtaGraphError, MissingProgramError, OutputError, QueryError, UsageError
 from hta_graph.export.picture import (
     Picture,
     around_picture,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from hta_graph.arrays import column_types
+from hta_graph.base.arrays import column_types
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching import align_rank_sequences
 from hta_graph.multi_rank.matching.align_rank_sequences import (

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
 from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
 from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.flight_recorder import FlightRecord, find_flight_dumps, read_flight_dumps

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.arrays import column_types
-from hta_graph.errors import QueryError
+from hta_graph.base.arrays import column_types
+from hta_graph.base.errors import QueryError
 from hta_graph.multi_rank.what_if.boundary_longest_paths import ORIGIN, BoundaryLongestPaths
 from hta_graph.multi_rank.what_if.job_longest_paths import (
     Arrivals,

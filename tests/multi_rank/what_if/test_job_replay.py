@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import QueryError
+from hta_graph.base.errors import QueryError
 from hta_graph.paths.windows import WindowQuery, median_step
 from hta_graph.what_if.changes import Change
 from hta_graph.what_if.opportunities import opportunity_rows

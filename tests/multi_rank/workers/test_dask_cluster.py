@@ -17,7 +17,7 @@ from threading import Timer
 
 import pytest
 
-from hta_graph.errors import ClusterError, HtaGraphError, TooLargeError
+from hta_graph.base.errors import ClusterError, HtaGraphError, TooLargeError
 from hta_graph.multi_rank.workers.dask_cluster import DaskWorkers
 from hta_graph.multi_rank.workers.tasks import Task, decode_answer, run_task
 from tests.simulator.ranks import JobShape, Recording, ddp, record_job, simulate_job

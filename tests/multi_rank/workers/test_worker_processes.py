@@ -11,7 +11,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.cli.main import main
-from hta_graph.errors import ClusterError, HtaGraphError, MissingExtraError, QueryError, TooLargeError, TraceError
+from hta_graph.base.errors import ClusterError, HtaGraphError, MissingExtraError, QueryError, TooLargeError, TraceError
 from hta_graph.multi_rank.rank_request import RankRequest
 from hta_graph.multi_rank.read_engine import RankReading
 from hta_graph.multi_rank.read_ranks import ReadOptions, read_files
@@ -64,7 +64,7 @@ def answered_here(tasks: Sequence[Task]) -> list[object]:
         "hta_graph.multi_rank.rank_task",
         "hta_graph.multi_rank.rank_task:_private",
         "hta_graph.multi_rank.rank_task:file_pieces.__globals__",
-        "hta_graph.errors:MESSAGE_LIMIT",
+        "hta_graph.base.errors:MESSAGE_LIMIT",
         "hta_graph.absent:function",
         "hta_graphs.evil:function",
         "..os:system",

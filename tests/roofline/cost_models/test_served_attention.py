@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analyses.declare.scope import whole
 from analyses.questions.roofline import ScopeLimits, limits_of, roofline
-from analyses.scope import whole
 from hta_graph.roofline.cost_models.table import demand_of
 from hta_graph.roofline.demand import Demand, Unit
 from hta_graph.roofline.operator_call import NotRecordedError, OperatorCall

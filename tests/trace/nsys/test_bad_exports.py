@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import HtaGraphError, NotATraceError, TooLargeError, TraceError
+from hta_graph.base.errors import HtaGraphError, NotATraceError, TooLargeError, TraceError
 from hta_graph.model import EventKind
 from hta_graph.trace.memory_limit import ColumnsLimit, limit_memory
 from tests.support.command_line import folder_contents, one_error

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import TraceError
+from hta_graph.base.errors import TraceError
 from hta_graph.model import EdgeKind, EventKind
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.event_args import read_event_args

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from analyses.diff import job_diff
+from analyses.compare.diff import job_diff
 from tests.simulator.large import read_truth
 from tests.support.cache_entries import keep_no_outputs
 from tests.support.command_line import command_json, run_command

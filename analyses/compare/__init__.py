@@ -1,0 +1,1 @@
+"""Two runs are compared: a diff for people, a gate for CI."""

@@ -1,0 +1,343 @@
+"""diff: what changed between two runs: environment, length, critical path, call paths, names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.compare.diff.change_tables import (
+    call_path_diff,
+    path_class_diff,
+    path_event_diff,
+    step_table,
+    time_by_name_diff,
+    with_labels,
+)
+from analyses.compare.diff.conclusion import (
+    conclusion_lines,
+    is_same_recording,
+    label_without_form,
+    more_steps,
+    noise_lines,
+    pair_differences,
+    without_difference,
+)
+from analyses.compare.diff.environment import caveats, environment, environment_lines
+from analyses.compare.diff.kernels_in_order import kernel_changes, work_changes
+from analyses.compare.diff.length_comparison import Comparison, compare
+from analyses.compare.diff.sides import Lengths, Side, side_of_path, side_of_window, sides_of_steps
+from analyses.compare.diff.step_change import KindChange
+from analyses.compare.diff.step_levels import EarlierLevel
+from analyses.declare import column_types
+from analyses.declare.answer import Answer, records
+from analyses.declare.scope import Scope
+from analyses.declare.tables import Table
+from analyses.display.charts import COLOUR, empty_figure, new_figure
+from analyses.display.labels import short_labels
+from analyses.messages import diff as messages
+from analyses.source.graph_names import naming_notes
+from analyses.source.window_report import engine_record, rows_after_lines
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.windows import WindowForm, WindowQuery
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["TABLES", "TIMES", "answer", "answer_of_comparison", "between_runs", "comparison_keys", "figure"]
+
+
+def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]) -> Answer:
+    """Return what changed between one window of a run and one of another.
+
+    Args:
+        control: the window to compare with.
+        test: the window that changed.
+        paths: the critical paths of both.
+
+    Returns:
+        The tables ``environment``, ``critical_path_by_class``, ``critical_path_by_name``, ``gpu_time_by_call_path``,
+        ``kernels_in_order``, ``by_name`` and, where runs are compared by all of their steps, ``steps``; ``diff_ns`` is
+        test minus control. The notes begin with the conclusion and the differences in the environment.
+    """
+    sides = [side_of_path(scope, path) for scope, path in zip((control, test), paths, strict=True)]
+    return answer_of_comparison(compare(*sides))
+
+
+def between_runs(
+    control: DependencyGraph,
+    test: DependencyGraph,
+    windows: tuple[WindowQuery, WindowQuery] | None = None,
+    data_load: Sequence[str] = (),
+    form: WindowForm = "usual",
+) -> Comparison[Side]:
+    """Compare two runs by all of their steps, or by a window of each.
+
+    Args:
+        control: the run to compare with.
+        test: the run that changed.
+        windows: a window of control and one of test.
+        data_load: regular expressions of data-loading events.
+        form: compare steps by their time on the CPU instead of their iterations.
+
+    Raises:
+        QueryError: a trace has no such window.
+    """
+    graphs = (control, test)
+    if windows is None:
+        return compare(*sides_of_steps(graphs, data_load, form))
+    return compare(*(side_of_window(of, ask, data_load) for of, ask in zip(graphs, windows, strict=True)))
+
+
+def answer_of_comparison(found: Comparison[Side]) -> Answer:
+    """Return the tables and sentences of a comparison, as :func:`answer` does."""
+    control, test = found.control.scope, found.test.scope
+    tables = {
+        "critical_path_by_class": path_class_diff(found),
+        "critical_path_by_name": path_event_diff(found),
+        "gpu_time_by_call_path": call_path_diff(found),
+        "kernels_in_order": kernel_changes(control, test),
+        "by_name": time_by_name_diff(found),
+    }
+    around = environment(control, test)
+    limits = caveats(control, test, around)
+    by_name = tables["critical_path_by_name"]
+    shared, labels = found.shared_names, short_labels(found.test.graph)
+    conclusion = conclusion_lines(
+        found,
+        tables["critical_path_by_class"],
+        by_name,
+        limits,
+        together=path_event_diff(found, shared) if shared else by_name,
+        labels=labels,
+    )
+    conclusion += work_lines(found, tables["kernels_in_order"])
+    more = {"steps": step_table(found), "environment": around}
+    tables |= {name: frame for name, frame in more.items() if len(frame)}
+    is_same = is_same_recording(found)
+    if is_same:
+        # Nothing but zeros would be in them.
+        tables = {name: frame.iloc[:0] for name, frame in tables.items()}
+    keys = {
+        "environment": records(around),
+        "caveats": limits,
+        **comparison_keys(found),
+        "steps": {name: _steps_of_side(side) for name, side in found.sides.items()},
+        "control_job_verdict": None,
+        "job_verdict": None,
+    }
+    return Answer(
+        tables,
+        [] if is_same else [*_closing_lines(found), *noise_lines(found)],
+        opening=[*conclusion[:1], *environment_lines(around), *conclusion[1:]],
+        conclusion=conclusion,
+        keys=keys,
+        captions=_captions(found),
+        on_screen=with_labels(tables, labels),
+        only_with_all=ONLY_WITH_ALL if without_difference(found) else (),
+    )
+
+
+def work_lines(found: Comparison[Side], changes: pd.DataFrame) -> list[str]:
+    """Report which collectives and kernels of the compared windows moved, are new or are gone."""
+    if is_same_recording(found) or found.refused:
+        return []
+    changed = work_changes(found.control.scope, found.test.scope, changes)
+    return [
+        messages.work_changed(what, own.moved, own.new, own.gone, own.places)
+        for what, own in zip(messages.KINDS_OF_WORK, changed, strict=True)
+        if own
+    ]
+
+
+ONLY_WITH_ALL = ("critical_path_by_name", "gpu_time_by_call_path", "kernels_in_order", "by_name")
+"""The tables that a terminal omits where nothing differs."""
+
+
+def _captions(found: Comparison[Side]) -> dict[str, str]:
+    """Return what the table of steps cannot show: which of them are not compared."""
+    omitted = {
+        name: [row.step for row in side.steps if row.step not in _compared_steps(side)]
+        for name, side in found.sides.items()
+    }
+    if not any(omitted.values()):
+        return {}
+    are_first = all(
+        steps in ([], [side.steps[0].step]) for steps, side in zip(omitted.values(), found.sides.values(), strict=True)
+    )
+    return {"steps": messages.steps_not_compared(omitted, are_first=are_first)}
+
+
+def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:
+    """Return the keys of the compared lengths in JSON."""
+    change, more = found.change, None if is_same_recording(found) else more_steps(found)
+    return {
+        "measure": found.control.measure,
+        "control_ns": found.lengths[0],
+        "test_ns": found.lengths[1],
+        "difference_share": found.difference_share,
+        "noise_share": found.noise_share,
+        "beyond_noise": found.beyond_noise,
+        "difference_ns": found.difference_ns,
+        "noise_ns": found.noise_ns,
+        "more_steps": None if more is None else more[1],
+        "more_steps_share": None if more is None else more[0],
+        "compared_by": found.compared_by,
+        "means": {
+            "control_ns": round(change.means_ns[0]),
+            "test_ns": round(change.means_ns[1]),
+            "noise_ns": ceil(change.summed_noise_ns) if np.isfinite(change.summed_noise_ns) else None,
+        },
+        "kinds": [_kind_keys(found.kinds.names[kind.kind], kind) for kind in change.kinds],
+        "steps_of_one_side": {
+            name: sum(alone.values()) for name, alone in zip(found.sides, found.kinds.alone, strict=True)
+        },
+        "pairs": _pair_keys(found),
+        "since_step": dict(zip(found.sides, found.levels.since, strict=True)),
+        "earlier_levels": list(map(_level_keys, found.levels.earlier)),
+    }
+
+
+def _kind_keys(name: str, kind: KindChange) -> dict[str, Any]:
+    return {
+        "kind": name,
+        "control_steps": kind.counts[0],
+        "test_steps": kind.counts[1],
+        "control_ns": round(kind.control_ns),
+        "test_ns": round(kind.test_ns),
+        "diff_ns": round(kind.difference_ns),
+        "noise_ns": ceil(kind.noise_ns) if np.isfinite(kind.noise_ns) else None,
+        "judged": kind.is_judged,
+    }
+
+
+def _level_keys(level: EarlierLevel) -> dict[str, Any]:
+    return {
+        "side": level.side,
+        "first_step": int(level.steps[0]),
+        "last_step": int(level.steps[-1]),
+        "steps": len(level.steps),
+        "control_ns": round(level.control_ns),
+        "test_ns": round(level.test_ns),
+        "diff_ns": round(level.difference_ns),
+        "noise_ns": ceil(level.noise_ns),
+    }
+
+
+def _pair_keys(found: Comparison[Lengths]) -> list[dict[str, Any]]:
+    """List the same steps of both sides and their differences; empty for windows that are no steps."""
+    left, right = (
+        side.numbers[places].tolist() for side, places in zip(found.sides.values(), found.change.pairs, strict=True)
+    )
+    differences = pair_differences(found)
+    return [
+        {"control_step": one, "test_step": other, "diff_ns": ns}
+        for one, other, ns in zip(left, right, differences, strict=True)
+        if one >= 0
+    ]
+
+
+def _compared_steps(side: Side) -> set[int | None]:
+    return {path.window.step for path in side.paths}
+
+
+def _steps_of_side(side: Side) -> list[dict[str, Any]]:
+    """List the steps of a run, and which of them were compared."""
+    compared_steps = _compared_steps(side)
+    return [
+        {
+            "step": row.step,
+            "iteration_ns": row.iteration_ns,
+            "latency_ns": row.latency_ns,
+            "bound_by": row.bound_by,
+            "outlier": row.outlier,
+            **engine_record(row),
+            "compared": row.step in compared_steps,
+        }
+        for row in side.steps
+    ]
+
+
+def _closing_lines(found: Comparison[Side]) -> list[str]:
+    """Return notes on what a trace lacks, on the compared ranks and windows, and on events after a window's end."""
+    lacking = (side.scope.missing() for side in found.sides.values())
+    said = [missing for missing in dict.fromkeys(lacking) if missing]
+    ranks = {name: side.graph.rank for name, side in found.sides.items() if side.graph.rank is not None}
+    if ranks:
+        said.append(messages.compared_ranks(ranks))
+    if any(len(side.paths) > 1 for side in found.sides.values()):
+        labels = {name: label_without_form(side.path.window.label) for name, side in found.sides.items()}
+        said.append(messages.medians_of_steps(labels))
+    for name, side in found.sides.items():
+        said += [messages.of_side(name, line) for line in rows_after_lines(side.path.window)]
+    return said + naming_lines(found)
+
+
+def naming_lines(found: Comparison[Side]) -> list[str]:
+    """Say of each side how many kernels of CUDA graphs are named by captures, and which have no name."""
+    return [messages.of_side(name, line) for name, side in found.sides.items() for line in naming_notes([side.scope])]
+
+
+def figure(found: Answer) -> Figure:
+    """Draw the change of the critical path by class."""
+    frame = found.main[found.main["diff_ns"] != 0]
+    if frame.empty:
+        return empty_figure(messages.FIGURE_TITLE, messages.NOTHING_CHANGED)
+    made = new_figure(title=messages.FIGURE_TITLE, x=messages.FIGURE_AXIS)
+    made.add_bar(
+        orientation="h",
+        y=frame["bound_by"].iloc[::-1],
+        x=frame["diff_ns"].iloc[::-1] / 1e6,
+        error_x={"type": "data", "array": frame["noise_ns"].iloc[::-1] / 1e6},
+        marker_color=[COLOUR["unexplained" if ns > 0 else "compute"] for ns in frame["diff_ns"].iloc[::-1]],
+        hovertemplate="%{y}: %{x:+,.3f} ms",
+    )
+    return made
+
+
+TIMES = ["control_ns", "test_ns", "diff_ns"]
+COUNTED = ["control_count", "test_count", *TIMES, "noise_ns"]
+MEANINGS = {
+    "control_count": column_types.integer("Number of occurrences in the control."),
+    "test_count": column_types.integer("Number of occurrences in the test."),
+    "change": column_types.one_of(["added", "removed", "replaced", "moved", "slower", "faster"], "Kind of change."),
+    "kernels": column_types.text("Names of the first kernels; control ⇒ test where they differ."),
+    "times": column_types.integer("Number of occurrences."),
+    "control_index": column_types.integer(
+        "Event index of the first occurrence in the control; null if there is none.", null=True
+    ),
+    "test_index": column_types.integer(
+        "Event index of the first occurrence in the test; null if there is none.", null=True
+    ),
+    "side": column_types.one_of(["control", "test"], "Run."),
+    "step": column_types.integer("Number of the profiler step."),
+    "iteration_ns": column_types.ns("Time from the end of the previous step's work to the end of this step's work"),
+    "latency_ns": column_types.ns("Time from the start of the step to the end of its work"),
+    "outlier": column_types.text("What an unusual step contains; otherwise empty."),
+    "what": column_types.text("What is compared."),
+    "control": column_types.text("Value in the control; null if not recorded.", null=True),
+    "test": column_types.text("Value in the test; null if not recorded.", null=True),
+}
+TABLES = {
+    "critical_path_by_class": Table(path_class_diff, ["bound_by", *TIMES, "noise_ns"], MEANINGS),
+    "critical_path_by_name": Table(
+        path_event_diff, ["name", "bound_by", "control_calls", "test_calls", *TIMES, "noise_ns"], MEANINGS
+    ),
+    "gpu_time_by_call_path": Table(call_path_diff, ["call_path", *COUNTED], MEANINGS),
+    "kernels_in_order": Table(
+        kernel_changes,
+        ["change", "call_path", "kernels", "times", *TIMES, "control_index", "test_index"],
+        {
+            **MEANINGS,
+            "control_ns": column_types.ns("Time in the control"),
+            "test_ns": column_types.ns("Time in the test"),
+        },
+    ),
+    "by_name": Table(time_by_name_diff, ["name", *COUNTED], MEANINGS),
+    "steps": Table(step_table, ["side", "step", "iteration_ns", "latency_ns", "bound_by", "outlier"], MEANINGS),
+    "environment": Table(environment, ["what", "control", "test"], MEANINGS),
+}

@@ -1,0 +1,273 @@
+"""The answer of gate: its JSON document, and what causes a difference."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.compare.diff.job_diff import job_causes, job_classes, job_names, job_ranks
+from analyses.compare.diff.regression import Difference, Ruling, difference_of_kind
+from analyses.compare.gate.compare_profiles import ProfileComparison, numbered_alike
+from analyses.compare.gate.run_profile import IN_CALL_PATH, OTHERS
+from analyses.messages import gate as messages
+from hta_graph.attribution.sequence_alignment import align
+from hta_graph.base.errors import CannotCompareError
+
+SCHEMA = "hta-graph/gate/1"
+LEAST_PART = 0.1
+"""The share of the difference from which on a row accounts for it."""
+CAUSES_LISTED = 10
+DOMINANT_SHARE = 0.5
+BYTES = "bytes"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What was given for a side, as named."""
+
+    baseline: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def document_of_ruling(found: ProfileComparison, ruled: Ruling, metric: str, given: Inputs) -> dict[str, Any]:
+    """Return the document of a comparison that was possible."""
+    main = ruled.main
+    return {
+        **_heading(ruled.verdict, None, metric, ruled.limit, found.lengths.control.measure),
+        "baseline": _side(found, 0, given.baseline),
+        "new": _side(found, 1, given.new),
+        **_numbers(main, found.offset),
+        "detectable_share": ruled.detectable_share,
+        "exceeding": [_numbers(one, found.offset) for one in ruled.exceeding],
+        "phases": _phases(found),
+        "causes": causes(found, main) if metric in TIMES_OF_PATH else [],
+        "classes": _classes(found) if metric in TIMES_OF_PATH else [],
+        "work": work_changes(found),
+        "environment": [dict(zip(("what", "baseline", "new"), fact, strict=True)) for fact in found.environment],
+        "notes": _notes(found, ruled),
+    }
+
+
+TIMES_OF_PATH = ("iteration", "critical-path", "gpu-idle", "exposed-communication", "gpu-busy")
+"""Metrics that a change of the critical path can explain."""
+
+
+def document_of_refusal(why: str, text: str, metric: str, limit: float, given: Inputs) -> dict[str, Any]:
+    """Return the document of a comparison that was not possible."""
+    nothing = dict.fromkeys(_numbers(Difference(0, 0, 0, "medians")))
+    sides = [
+        {"inputs": list(own), "recordings": None, "steps": None, "ranks": None} for own in (given.baseline, given.new)
+    ]
+    return {
+        **_heading("cannot_compare", {"code": why, "text": text}, metric, limit),
+        "baseline": sides[0],
+        "new": sides[1],
+        **nothing,
+        "detectable_share": None,
+        **{name: [] for name in ("exceeding", "phases", "causes", "classes", "work", "environment", "notes")},
+    }
+
+
+def _heading(
+    verdict: str, reason: Mapping[str, str] | None, metric: str, limit: float, measure: str | None = None
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "verdict": verdict,
+        "reason": reason,
+        "metric": metric,
+        "measure": measure,
+        "unit": BYTES if metric == "memory" else "ns",
+        "limit_share": limit,
+    }
+
+
+def _side(found: ProfileComparison, at: int, given: Sequence[str]) -> dict[str, Any]:
+    side = (found.lengths.control, found.lengths.test)[at]
+    return {
+        "inputs": list(given),
+        "recordings": found.recordings[at],
+        "steps": len(side.every_length),
+        "ranks": sorted(side.files),
+    }
+
+
+def _numbers(one: Difference, offset: int = 0) -> dict[str, Any]:
+    noise = one.noise if np.isfinite(one.noise) else None
+    return {
+        "compared_by": one.basis,
+        "phase": one.kind or None,
+        "first_step": one.steps[0] if one.steps else None,
+        "last_step": one.steps[1] if one.steps else None,
+        "baseline_value": round(one.control) - offset,
+        "new_value": round(one.control + one.difference) - offset,
+        "difference": round(one.difference),
+        "difference_share": one.share,
+        "noise": None if noise is None else round(noise),
+        "noise_share": None if noise is None else one.noise_share,
+        "lower_bound": None if noise is None else round(one.difference - noise),
+    }
+
+
+def _phases(found: ProfileComparison) -> list[dict[str, Any]]:
+    """List the phases, or kinds of steps, where there are several."""
+    change = found.lengths.change
+    if len(change.kinds) < 2:
+        return []
+    return [
+        {
+            "baseline_steps": kind.counts[0],
+            "new_steps": kind.counts[1],
+            **_numbers(difference_of_kind(found.lengths, kind), found.offset),
+        }
+        for kind in change.kinds
+    ]
+
+
+def causes(found: ProfileComparison, main: Difference) -> list[dict[str, Any]]:
+    """List what changed on the critical path in the direction of the difference, what explains most of it first.
+
+    Rows within their noise come after the others; of a job the rank is named that a row is mostly on.
+    """
+    rows = _path_rows(found, main)
+    ranks = _ranks_of_names(found)
+    listed = []
+    for row in rows.head(CAUSES_LISTED).to_dict("records"):
+        share = row["diff_ns"] / main.difference if main.difference else 0.0
+        if share < LEAST_PART:
+            continue
+        listed.append(
+            {
+                "name": row["name"],
+                "bound_by": row["bound_by"],
+                "rank": ranks.get(row["name"]),
+                "baseline_ns": int(row["control_ns"]),
+                "new_ns": int(row["test_ns"]),
+                "diff_ns": int(row["diff_ns"]),
+                "noise_ns": int(row["noise_ns"]),
+                "share_of_difference": share,
+                "beyond_noise": bool(abs(row["diff_ns"]) > row["noise_ns"]),
+            }
+        )
+    return listed
+
+
+def _path_rows(found: ProfileComparison, main: Difference) -> pd.DataFrame:
+    """Return the rows of the path by name that went the way of the difference, the most certain and largest first."""
+    rows = job_names(found.lengths) if main.basis != "means" else _mean_rows(found)
+    sign = 1 if main.difference >= 0 else -1
+    rows = rows[rows["diff_ns"] * sign > 0]
+    order = np.lexsort((-rows["diff_ns"].abs(), rows["name"] == OTHERS, rows["diff_ns"].abs() <= rows["noise_ns"]))
+    return rows.iloc[order]
+
+
+def _mean_rows(found: ProfileComparison) -> pd.DataFrame:
+    """Compare the mean times of names on the path: those of steps that hang now and then change no median."""
+    sides = []
+    for side in (found.lengths.control, found.lengths.test):
+        rows = side.rows.names.groupby(["name", "bound_by"])["ns"].sum() / max(side.rows.count, 1)
+        sides.append(rows)
+    frame = pd.concat(sides, axis=1, keys=["control_ns", "test_ns"]).fillna(0.0).reset_index()
+    medians = job_names(found.lengths)[["name", "bound_by", "noise_ns"]]
+    frame = frame.merge(medians, on=["name", "bound_by"], how="left").fillna({"noise_ns": 0})
+    return frame.assign(diff_ns=frame["test_ns"] - frame["control_ns"])
+
+
+def _ranks_of_names(found: ProfileComparison) -> dict[str, int]:
+    """Return the rank on which each name makes others wait longer, else that with most of the change of the path."""
+    if len(found.lengths.control.files) < 2:
+        return {}
+    waits = job_causes(found.lengths)
+    waits = waits[waits["name"].notna() & (waits["diff_ns"] > waits["noise_ns"])]
+    by_name = waits.drop_duplicates("name")
+    named = dict(zip(by_name["name"].tolist(), by_name["rank"].tolist(), strict=True))
+    ranks = job_ranks(found.lengths)
+    changed = ranks[
+        (ranks["diff_ns"] > ranks["noise_ns"]) & (ranks["diff_ns"] >= DOMINANT_SHARE * found.lengths.difference_ns)
+    ]
+    usual = int(changed["rank"].iloc[0]) if len(changed) and found.lengths.difference_ns > 0 else None
+    if usual is not None:
+        known = job_names(found.lengths)["name"].unique().tolist()
+        return {**dict.fromkeys(known, usual), **named}
+    return named
+
+
+def _classes(found: ProfileComparison) -> list[dict[str, Any]]:
+    """List the classes of the path that changed."""
+    rows = job_classes(found.lengths)
+    rows = rows[rows["diff_ns"] != 0]
+    return [
+        {
+            "bound_by": row["bound_by"],
+            "baseline_ns": int(row["control_ns"]),
+            "new_ns": int(row["test_ns"]),
+            "diff_ns": int(row["diff_ns"]),
+            "noise_ns": int(row["noise_ns"]),
+        }
+        for row in rows.to_dict("records")
+    ]
+
+
+def work_changes(found: ProfileComparison) -> list[dict[str, Any]]:
+    """List the kernels and collectives of the usual step that are new, gone or moved, by name, most first."""
+    left, right = found.control.kernels, found.test.kernels
+    codes = numbered_alike(left, right)
+    names = list(dict.fromkeys([*left.units, *right.units]))
+    tells = dict(
+        zip(
+            (*left.units, *right.units),
+            (*left.is_communication.tolist(), *right.is_communication.tolist()),
+            strict=True,
+        )
+    )
+    matched = align(*codes)
+    alone = [Counter(np.delete(code, places).tolist()) for code, places in zip(codes, matched, strict=True)]
+    changed: Counter[tuple[str, str, bool]] = Counter()
+    by_name = [_by_kernel(own, names, tells) for own in alone]
+    for kernel, is_communication in by_name[0].keys() | by_name[1].keys():
+        gone, new = (own[kernel, is_communication] for own in by_name)
+        changed["moved", kernel, is_communication] = min(gone, new)
+        changed["new", kernel, is_communication] = max(new - gone, 0)
+        changed["gone", kernel, is_communication] = max(gone - new, 0)
+    return [
+        {"change": change, "kind": "collective" if is_communication else "kernel", "name": name, "times": times}
+        for (change, name, is_communication), times in sorted(changed.items(), key=lambda one: (-one[1], one[0]))
+        if times
+    ]
+
+
+def _by_kernel(alone: Counter[int], names: Sequence[str], tells: Mapping[str, bool]) -> Counter[tuple[str, bool]]:
+    found: Counter[tuple[str, bool]] = Counter()
+    for code, count in alone.items():
+        found[names[code].partition(IN_CALL_PATH)[0], tells[names[code]]] += count
+    return found
+
+
+def _notes(found: ProfileComparison, ruled: Ruling) -> list[str]:
+    return list(_each_note(found, ruled))
+
+
+def _each_note(found: ProfileComparison, ruled: Ruling) -> Iterator[str]:
+    lengths = found.lengths
+    if alone := sum(lengths.kinds.alone[1].values()):
+        yield messages.steps_without_counterpart(alone)
+    if max(found.recordings) > 1:
+        yield messages.pooled(found.recordings)
+    least = ruled.detectable_share
+    if least is None:
+        yield messages.TOO_SHORT_A_LEVEL
+    elif not ruled.exceeding and messages.is_visibly_more(least, ruled.limit):
+        yield messages.hidden(least, ruled.limit)
+    lacking = lengths.test.world_size or 0
+    if lacking > len(lengths.test.files):
+        yield messages.ranks_not_given(len(lengths.test.files), lacking)
+
+
+def refusal_of(error: Exception) -> str:
+    """Return why an error keeps runs from being compared."""
+    return error.why if isinstance(error, CannotCompareError) else "unreadable"

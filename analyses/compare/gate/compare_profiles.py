@@ -1,0 +1,262 @@
+"""Compare profiles of a baseline with those of a new run: several recordings of a side are one, with their noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from analyses.compare.diff.environment import Fact, facts_that_differ, inputs_of_sides
+from analyses.compare.diff.job_side import JobRows, JobSide
+from analyses.compare.diff.length_comparison import (
+    Codes,
+    Comparison,
+    RepetitionNoise,
+    compare_lengths,
+    last_levels,
+    matched_units,
+    noise_of_units,
+    share_on_gpu,
+)
+from analyses.compare.diff.noise import NORMAL, FewSteps, Repetitions
+from analyses.compare.diff.regression import obstacles, refuse
+from analyses.compare.diff.step_change import StepLengths, dependence, paired_steps
+from analyses.compare.diff.step_kinds import StepKinds, kinds_of_contents
+from analyses.compare.gate.run_profile import METRICS, RunProfile, UnitsInOrder
+from analyses.messages import gate as messages
+from hta_graph.base.errors import CannotCompareError
+from hta_graph.model import Floats, Ints
+
+METRIC_NAMES: tuple[str, ...] = ("iteration", "critical-path", *METRICS, "memory")
+MEDIAN_OF_NORMAL = 1.2533
+"""By how much the median of normal noise varies more than its mean."""
+
+
+@dataclass(frozen=True)
+class ProfileComparison:
+    """Two runs, each pooled from its recordings, and their lengths compared."""
+
+    control: RunProfile
+    test: RunProfile
+    lengths: Comparison[JobSide]
+    environment: tuple[Fact, ...]
+    recordings: tuple[int, int]
+    offset: int = 0
+    """What was added to each value where some are zero, so that shares are of the step."""
+
+
+def compare_profiles(
+    control: Sequence[RunProfile], test: Sequence[RunProfile], metric: str = "iteration", allowed: Sequence[str] = ()
+) -> ProfileComparison:
+    """Compare a new run with a baseline.
+
+    Args:
+        control: the recordings of the baseline.
+        test: those of the new run.
+        metric: what is compared, one of ``METRIC_NAMES``.
+        allowed: the obstacles that are accepted.
+
+    Raises:
+        CannotCompareError: the environments differ, or a metric was not recorded.
+    """
+    sides = (control, test)
+    for own in (*control[1:], *test):
+        refuse(list(obstacles(control[0].setting, own.setting, allowed)))
+    measured = [[_by_metric(own, metric) for own in side] for side in sides]
+    lowest = min(min(own.side.every_length) for side in measured for own in side)
+    offset = 0 if lowest > 0 else max(control[0].side.median_ns, 1)
+    measured = [[_shifted(own, offset) for own in side] for side in measured]
+    spreads = [_Pooled.of(side) for side in measured]
+    found = _compared(spreads[0].profile, spreads[1].profile)
+    found = replace(found, change=found.change.with_run_noise(_noise_between_runs(spreads)))
+    one, other = (spread.profile for spread in spreads)
+    around = facts_that_differ(one.facts, other.facts, inputs_of_sides(one.inputs, other.inputs))
+    return ProfileComparison(one, other, found, tuple(around), (len(control), len(test)), offset)
+
+
+def _shifted(profile: RunProfile, by: int) -> RunProfile:
+    side = profile.side
+    return replace(profile, side=replace(side, every_length=tuple(ns + by for ns in side.every_length)))
+
+
+def _by_metric(profile: RunProfile, metric: str) -> RunProfile:
+    """Return a profile whose lengths are those of a metric.
+
+    Raises:
+        CannotCompareError: it was not recorded.
+    """
+    side = profile.side
+    if metric == "iteration":
+        return profile
+    if metric == "critical-path":
+        return replace(profile, side=replace(side, every_length=profile.latencies_ns, measure="latency"))
+    if metric not in profile.metrics:
+        raise CannotCompareError("metric", *messages.not_recorded(metric))
+    place = {number: at for at, number in enumerate(side.step_numbers)}
+    contents = profile.contents.take([place[number] for number in side.path_numbers])
+    values = replace(side, every_length=profile.metrics[metric], step_numbers=side.path_numbers)
+    return replace(profile, side=values, contents=contents)
+
+
+@dataclass(frozen=True)
+class _Pooled:
+    """The recordings of a side as one, and by how much the length of each differs from it, as a share.
+
+    ``within`` is the variance of that which the steps of a recording explain.
+    """
+
+    profile: RunProfile
+    away: Floats
+    within: float
+
+    @classmethod
+    def of(cls, recordings: Sequence[RunProfile]) -> _Pooled:
+        """Take the median of each step over the recordings."""
+        first = recordings[0]
+        if len(recordings) == 1:
+            return cls(first, np.zeros(0), 0.0)
+        if not first.side.has_steps:
+            return cls._of_whole_runs(recordings)
+        places, lengths = _common_steps(recordings)
+        pooled = np.median(lengths, axis=0)
+        ratios = lengths / np.maximum(pooled, 1)
+        usual = np.median(ratios, axis=1)
+        rest = ratios - usual[:, None]
+        freedom = max(rest.size - len(usual), 1)
+        within = float((rest**2).sum()) / freedom * (MEDIAN_OF_NORMAL * dependence(list(rest))) ** 2 / lengths.shape[1]
+        return cls(_joined(recordings, places, pooled), usual - usual.mean(), within)
+
+    @classmethod
+    def _of_whole_runs(cls, recordings: Sequence[RunProfile]) -> _Pooled:
+        """Take recordings without steps as the steps of a run."""
+        first, count = recordings[0], len(recordings)
+        lengths = [own.side.every_length[0] for own in recordings]
+        rows = _stacked([(own.side.rows, {0: at}) for at, own in enumerate(recordings)], count)
+        side = replace(
+            first.side,
+            every_length=tuple(lengths),
+            step_numbers=tuple(range(count)),
+            path_numbers=tuple(range(count)),
+            rows=rows,
+        )
+        contents = replace(first.contents, phases=(None,) * count, contents=())
+        return cls(replace(first, side=side, contents=contents), np.zeros(0), 0.0)
+
+
+def _common_steps(recordings: Sequence[RunProfile]) -> tuple[list[Ints], Floats]:
+    """Return the places of the same steps in each recording, and their lengths: a row for each recording."""
+    first = _steps(recordings[0], np.zeros(len(recordings[0].side.step_numbers), np.int64))
+    places = [np.arange(len(first.ns))]
+    for own in recordings[1:]:
+        kinds = kinds_of_contents(recordings[0].contents, own.contents)
+        left, right = paired_steps(replace(first, kind=kinds.control), _steps(own, kinds.test))
+        partner = np.full(len(first.ns), -1)
+        partner[left] = right
+        places.append(partner)
+    kept = np.flatnonzero(np.all([own >= 0 for own in places], axis=0))
+    if not len(kept):
+        raise CannotCompareError("steps", *messages.too_few_pairs(0))
+    found = [own[kept] for own in places]
+    lengths = [own.side.lengths_ns[at].astype(float) for own, at in zip(recordings, found, strict=True)]
+    return found, np.array(lengths)
+
+
+def _steps(profile: RunProfile, kind: Ints) -> StepLengths:
+    return StepLengths(profile.side.lengths_ns.astype(float), profile.side.numbers, kind)
+
+
+def _joined(recordings: Sequence[RunProfile], places: Sequence[Ints], pooled: Floats) -> RunProfile:
+    """Return the recordings as one: steps of the first one, and the rows of all of them."""
+    first = recordings[0]
+    numbers = first.side.numbers[places[0]]
+    order: list[tuple[int, int, int]] = []
+    for at, (own, place) in enumerate(zip(recordings, places, strict=True)):
+        named = dict(zip(own.side.numbers[place].tolist(), numbers.tolist(), strict=True))
+        order += [(named[of], at, window) for window, of in enumerate(own.side.path_numbers) if of in named]
+    order.sort()
+    window_of = [{of: new for new, (_, at, of) in enumerate(order) if at == which} for which in range(len(recordings))]
+    side = replace(
+        first.side,
+        every_length=tuple(pooled.round().astype(np.int64).tolist()),
+        step_numbers=tuple(numbers.tolist()),
+        path_numbers=tuple(number for number, _, _ in order),
+        rows=_stacked([(own.side.rows, new) for own, new in zip(recordings, window_of, strict=True)], len(order)),
+        missing=tuple(sorted({rank for own in recordings for rank in own.side.missing})),
+    )
+    return replace(first, side=side, contents=first.contents.take(places[0].tolist()))
+
+
+def _stacked(parts: Sequence[tuple[JobRows, dict[int, int]]], count: int) -> JobRows:
+    """Return the rows of recordings under new numbers of windows."""
+    frames = []
+    for name in ("classes", "names", "ranks", "causes", "groups"):
+        own = []
+        for rows, number in parts:
+            frame: pd.DataFrame = getattr(rows, name)
+            kept = frame[frame["window"].isin(list(number))]
+            own.append(kept.assign(window=kept["window"].map(number).astype(np.int64)))
+        frames.append(pd.concat(own, ignore_index=True))
+    return JobRows(count, *frames)
+
+
+def _noise_between_runs(sides: Sequence[_Pooled]) -> float:
+    """Return how far the runs of both sides are apart by chance at most, as their repetitions show; 0 without any."""
+    counts = [max(len(side.away), 1) for side in sides]
+    repeated = [(side, count) for side, count in zip(sides, counts, strict=True) if count > 1]
+    if not repeated:
+        return 0.0
+    within = float(np.mean([side.within for side, _ in repeated]))
+    squares = sum(float((side.away**2).sum()) for side, _ in repeated)
+    few = FewSteps(squares, sum(count - 1 for _, count in repeated), float(np.sqrt(2 * within)), (counts[0], counts[1]))
+    return few.band(on_gpu=True)
+
+
+def noise_of_recordings(recordings: Sequence[RunProfile]) -> tuple[float, float | None]:
+    """Return the spread of steps of one kind, and that of whole recordings, as shares; None of a single recording."""
+    away = []
+    for own in recordings:
+        kind = kinds_of_contents(own.contents, own.contents).control
+        for one in np.unique(kind).tolist():
+            lengths = own.side.lengths_ns[kind == one]
+            away.append(lengths / max(float(np.median(lengths)), 1.0) - 1)
+    steps = float(np.median(np.abs(np.concatenate(away)))) / NORMAL
+    pooled = _Pooled.of(recordings)
+    runs = float(np.sqrt((pooled.away**2).sum() / (len(pooled.away) - 1))) if len(pooled.away) > 1 else None
+    return round(steps, 6), None if runs is None else round(runs, 6)
+
+
+def _compared(control: RunProfile, test: RunProfile) -> Comparison[JobSide]:
+    """Compare the lengths of two runs as diff does."""
+    kinds = kinds_of_contents(control.contents, test.contents)
+    one, other, kinds, levels = last_levels(control.side, test.side, kinds)
+    found = compare_lengths(one, other, lambda: _repetition_noise(control, test), kinds, StepKinds.one((0, 0)))
+    return replace(found, levels=levels)
+
+
+def _repetition_noise(control: RunProfile, test: RunProfile) -> RepetitionNoise:
+    """Return the noise that repeated kernels and operators of the usual steps show."""
+    is_job = len(control.side.files) > 1
+    kernels = _matched(control.kernels, test.kernels, communication=not is_job)
+    host = _matched(control.host, test.host, communication=True)
+    sums = [side.rows.classes.groupby("bound_by")["ns"].sum() for side in (control.side, test.side)]
+    classes = [dict(zip(map(str, own.index), own.tolist(), strict=True)) for own in sums]
+    window_ns = min(control.side.median_ns, test.side.median_ns)
+    return noise_of_units(kernels, host, window_ns, share_on_gpu(classes))
+
+
+def _matched(control: UnitsInOrder, test: UnitsInOrder, *, communication: bool) -> tuple[Repetitions, Codes]:
+    codes = numbered_alike(control, test)
+    tells = np.full(len(control.code), communication) | ~control.is_communication[control.code]
+    return matched_units(codes, (control.ns, test.ns), tells)
+
+
+def numbered_alike(control: UnitsInOrder, test: UnitsInOrder) -> tuple[Ints, Ints]:
+    """Number the units of two runs alike."""
+    number = {name: at for at, name in enumerate(dict.fromkeys([*control.units, *test.units]))}
+    left, right = (
+        np.array([number[name] for name in side.units], np.int64)[side.code] if len(side.code) else side.code
+        for side in (control, test)
+    )
+    return left, right

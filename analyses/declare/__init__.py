@@ -1,0 +1,1 @@
+"""How an analysis is declared: its scope, tables, columns and answer."""

@@ -1,1 +1,0 @@
-"""Sequences of GPU activities: two recordings aligned, and which groups of activities are the same."""
