@@ -113,12 +113,12 @@ test_cross_device_waits
 test_csv_text
     csv_text.RISKY: constant 1='[\\t\\r\\n]|\\s*[=+\\-@\\uff1d\\uff0b\\uff0d\\uff20]'
     csv_text.harmless_cells: opposite 1
-test_dataframe_import
-    dataframe_import.FrameColumns._from_floats: drop 4
-    dataframe_import._are_streams: drop 2
-    dataframe_import._refuse_cycles: never 1
-    dataframe_import._with_order: always 1
-    dataframe_import.trace_of_events: bare 61
+test_from_dataframes
+    from_dataframes.FrameColumns._from_floats: drop 4
+    from_dataframes._are_streams: drop 2
+    from_dataframes._refuse_cycles: never 1
+    from_dataframes._with_order: always 1
+    from_dataframes.trace_of_events: bare 61
     validate.repeated_rows: skip 3
 test_decompress
     decompress.Decompression._gunzip_members: skip 11
@@ -256,9 +256,9 @@ test_known_tool_errors test_brute_force test_invariants test_host_poll test_stre
     arrays.split_intervals: other 2
     binding_edges._last_to_finish: other 7; bare 12; bare 19; exchange 8
     binding_edges.walk_back: drop 6; bare 51; skip 10
-    build._without_clock_faults: constant 1=2 ** 60; constant 1=0
-    build._without_cycles: bare 5
-    build.build_without_log: without 11
+    from_trace._without_clock_faults: constant 1=2 ** 60; constant 1=0
+    from_trace._without_cycles: bare 5
+    from_trace.build_without_log: without 11
     columnize._assemble_trace: bare 40
     columnize._sort_names: bare 3
     columnize.assemble_traces: drop 3

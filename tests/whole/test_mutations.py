@@ -9,17 +9,23 @@ from pathlib import Path
 import pytest
 
 from tests.mutations.__main__ import copy_of_the_tree, judge
-from tests.mutations.defects import ROOT, defects
+from tests.mutations.defects import ROOT, Defect, defects
 from tests.mutations.operators import PLAIN, rewritten
 from tests.mutations.table import DEFECTS
 
 pytestmark = pytest.mark.sources
 
 
-def test_every_defect_can_be_made_and_is_listed_once() -> None:
-    for defect in DEFECTS:
+def _fault(defect: Defect) -> str | None:
+    try:
         ast.parse(defect.broken((ROOT / defect.path).read_text()))
-        assert defect.test_paths
+        return None if defect.test_paths else f"{defect}: no tests"
+    except LookupError as error:
+        return str(error)
+
+
+def test_every_defect_can_be_made_and_is_listed_once() -> None:
+    assert [fault for defect in DEFECTS if (fault := _fault(defect))] == []
     assert [defect for defect, count in Counter(DEFECTS).items() if count > 1] == []
 
 
