@@ -50,6 +50,7 @@ autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_type_aliases = {name: name for name in ("Ids", "Ints", "Bools", "Change", "Report", "Say", "Comparison")}
 napoleon_numpy_docstring = False
+napoleon_custom_sections = [("Columns", "params_style")]
 # Types of signatures are read, and not followed: other packages have no page here, and homes of classes are private.
 nitpick_ignore_regex = [("py:(class|obj|data|exc)", ".*")]
 

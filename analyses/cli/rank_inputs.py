@@ -370,7 +370,7 @@ def graph_cache(options: argparse.Namespace) -> GraphCache | None:
 
     named = getattr(options, "cache", None)
     folder = default_cache_folder() if named is None else named_cache_folder(named)
-    opened = None if folder is None else GraphCache(CacheFolder(folder, partial(say, is_of_answer=False)))
+    opened = None if folder is None else GraphCache(CacheFolder(folder, say))
     options.opened_cache = opened
     return opened
 

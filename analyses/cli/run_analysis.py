@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from analyses.cli.kept_output import print_kept_lines, write_kept_json
 from analyses.cli.outputs import Outputs, print_open_in_browser, write_json
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from analyses.declare.answer import Answer
     from analyses.declare.description import FromSummaries, IndexEntry
     from analyses.declare.scope import Scope
-    from analyses.display.text_layout import Line
     from hta_graph.graph.dependency_graph import DependencyGraph
 
     AnswerOfScopes = tuple[Answer, list[Scope], Callable[[Answer], Figure]]
@@ -30,14 +28,11 @@ if TYPE_CHECKING:
 def run_analysis(entry: IndexEntry, options: argparse.Namespace) -> None:
     """Run one analysis on every rank and write its answer."""
     window_args = WindowArgs.of(options)
-
-    def ask() -> AnswerOfScopes:
-        scopes = scopes_of(read_ranks(RankInputs.of(options), window_args, entry.from_summaries), window_args)
-        begin_stage(f"computing {entry.name}")
-        analysis = catalogue.analysis(entry.name)
-        return analysis.answer(scopes, **entry.flags_in(options)), scopes, analysis.figure
-
-    write_kept_answer(entry.name, options, ask)
+    scopes = scopes_of(read_ranks(RankInputs.of(options), window_args, entry.from_summaries), window_args)
+    begin_stage(f"computing {entry.name}")
+    analysis = catalogue.analysis(entry.name)
+    answer = analysis.answer(scopes, **entry.flags_in(options))
+    write_answer(entry.name, answer, scopes, Outputs.of(options), analysis.figure)
 
 
 def read_ranks(
@@ -57,40 +52,19 @@ def scopes_of(graphs: Mapping[int, DependencyGraph], window_args: WindowArgs) ->
     return [scope for rank, graph in graphs.items() for scope in window_args.scopes(rank, graph, job)]
 
 
-def write_kept_answer(name: str, options: argparse.Namespace, ask: Callable[[], AnswerOfScopes]) -> None:
-    """Write what ``ask`` returns as :func:`write_answer` does; text and JSON are kept in the cache."""
-    outputs = Outputs.of(options)
-    if outputs.csv or outputs.plot:
-        found, scopes, figure = ask()
-        write_answer(name, found, scopes, outputs, figure)
-    elif outputs.json:
-        write_kept_json(name, options, lambda: _document_of(name, *ask()[:2]))
-    else:
-        print_kept_lines(name, options, lambda: _lines_of(ask()[0], outputs))
-
-
-def _document_of(name: str, found: Answer, scopes: list[Scope]) -> dict[str, Any]:
-    from analyses.declare.answer import answer_document
-
-    return answer_document(name, found.on_command_line(), map(_scope_document, scopes))
-
-
-def _lines_of(found: Answer, outputs: Outputs) -> list[Line]:
-    from analyses.declare.answer import answer_lines
-
-    return answer_lines(found.on_command_line(), all_rows=outputs.all_rows)
-
-
 def write_answer(
     name: str, found: Answer, scopes: list[Scope], outputs: Outputs, figure: Callable[[Answer], Figure]
 ) -> None:
     """Write an answer as JSON, CSV and a figure; print it if none of them is requested."""
+    from analyses.declare.answer import answer_document, answer_lines
+
+    found = found.on_command_line()
     if outputs.json:
-        write_json(outputs.json, _document_of(name, found, scopes), outputs.left_out)
+        write_json(outputs.json, answer_document(name, found, map(_scope_document, scopes)), outputs.left_out)
     if outputs.csv or outputs.plot:
-        _write_csv_and_figure(name, found.on_command_line(), outputs, figure)
+        _write_csv_and_figure(name, found, outputs, figure)
     if outputs.is_terminal:
-        print_lines(_lines_of(found, outputs), wide=outputs.wide)
+        print_lines(answer_lines(found, all_rows=outputs.all_rows), wide=outputs.wide)
 
 
 def _write_csv_and_figure(name: str, found: Answer, outputs: Outputs, figure: Callable[[Answer], Figure]) -> None:

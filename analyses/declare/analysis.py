@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analyses.declare.answer import Answer
 from analyses.declare.description import Description
-from analyses.declare.tables import Table
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -32,6 +31,6 @@ class Analysis(Description):
 
     question: str
     usage: str = ""
-    tables: Mapping[str, Table]
+    tables: Mapping[str, Any]
     answer: Callable[..., Answer]
     figure: Callable[[Answer], Figure]

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.declare.column_types import SHARED, Column
+from analyses.declare.columns import MORE
 from analyses.declare.scope import Scope
 from hta_graph.attribution.graph_kernels import row_names
 from hta_graph.base.arrays import take_or
@@ -17,9 +18,6 @@ from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.event_args import Objects
-
-MORE = "…"
-"""Marks that other columns follow the declared ones, which depend on the trace."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,9 @@ class Table:
     explained_by: Callable[..., pd.DataFrame]
     columns: Sequence[str]
     meanings: Mapping[str, Column] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
 
     def meaning(self, column: str) -> Column:
         """Return what a column holds."""
@@ -60,7 +61,7 @@ class LateTables(Mapping[str, pd.DataFrame]):
         return len(self._makers)
 
 
-def table_of(scopes: Iterable[Scope], rows: Callable[[Scope], Rows], columns: Sequence[str]) -> pd.DataFrame:
+def table_of(scopes: Iterable[Scope], rows: Callable[[Scope], Rows], columns: Iterable[str]) -> pd.DataFrame:
     """Make one table of the rows of all scopes.
 
     Args:
@@ -76,7 +77,7 @@ def labelled(rows: Rows, scope: Scope) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(rank=scope.rank, scope=scope.label)
 
 
-def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
+def joined(parts: Sequence[pd.DataFrame], columns: Iterable[str]) -> pd.DataFrame:
     """Concatenate parts under declared columns.
 
     >>> joined([pd.DataFrame({"b": [1], "a": [2]}), pd.DataFrame({"a": [], "b": []})], ["a", "b"])
@@ -87,10 +88,11 @@ def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFram
     """
     # An empty part would turn the integers of others into floats; of nothing but empty parts one keeps the types.
     kept = [part for part in parts if len(part)] or parts[:1]
+    declared = [*columns]
+    found = dict.fromkeys(name for part in kept for name in part if name not in declared)
+    listed = [name for name in declared if name != MORE] + (list(found) if MORE in declared else [])
     if not kept:
-        return pd.DataFrame(columns=[name for name in columns if name != MORE])
-    more = [name for name in dict.fromkeys(name for part in kept for name in part) if name not in columns]
-    listed = [name for name in columns if name != MORE] + (more if MORE in columns else [])
+        return pd.DataFrame(columns=listed)
     return pd.concat([part.reindex(columns=listed) for part in kept], ignore_index=True)
 
 

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from contextvars import ContextVar
 from time import monotonic
 from typing import TYPE_CHECKING, Self, TextIO
 
@@ -47,17 +46,9 @@ def terminal_columns(file: TextIO) -> int | None:
     return max(columns or USUAL, NARROWEST)
 
 
-_HEARD: ContextVar[list[str] | None] = ContextVar("heard lines", default=None)
-
-
-def say(line: str, *, is_of_answer: bool = True) -> None:
-    """Print a line about the work on standard error, unless that is closed.
-
-    What is no part of an answer, as it differs from one time to the next, is not :func:`heard`.
-    """
+def say(line: str) -> None:
+    """Print a line about the work on standard error, unless that is closed."""
     clear_stage()
-    if is_of_answer and (said := _HEARD.get()) is not None:
-        said.append(line)
     with suppress(OSError):
         write_lines([line], sys.stderr)
         sys.stderr.flush()
@@ -66,17 +57,6 @@ def say(line: str, *, is_of_answer: bool = True) -> None:
 def is_terminal() -> bool:
     """Return whether standard error is a terminal that can erase a line."""
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-
-
-@contextmanager
-def heard() -> Iterator[list[str]]:
-    """Collect the lines about the work that are printed within this block."""
-    said: list[str] = []
-    before = _HEARD.set(said)
-    try:
-        yield said
-    finally:
-        _HEARD.reset(before)
 
 
 class ProgressLine:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
+from analyses.declare.columns import Table, integer, ns, text
 from analyses.declare.scope import Scope
-from analyses.declare.tables import Table, event_indices, event_names, table_of
+from analyses.declare.tables import event_indices, event_names, table_of
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item, rows_at_outlier
 from analyses.messages import annotation_times as messages
@@ -42,27 +42,36 @@ __all__ = [
 
 NONE = "(none)"
 BARS = 25
-CPU = ("count", "cpu_ns", "cpu_covered_ns")
-GPU = ("activities", "gpu_ns", "gpu_self_ns", "gpu_busy_ns")
-COLUMNS = ["rank", "scope", "annotation", *CPU, *GPU]
-DURATIONS = ["rank", "scope", "side", "annotation", "count", "sum_ns", "min_ns", "mean_ns", "max_ns"]
-UNDER = ("annotation", "annotation_index", "gpu_annotation", "gpu_annotation_index")
+CPU = Table("count", "cpu_ns", ns("cpu_covered_ns", "Time with at least one instance open on any thread"))
+TIMES = Table(
+    *("rank", "scope", "annotation", CPU, "activities"),
+    ns("gpu_ns", "Total duration of its GPU activities"),
+    "gpu_self_ns",
+    ns("gpu_busy_ns", "Time with at least one of its GPU activities running"),
+)
+DURATIONS = Table(
+    *("rank", "scope", text("side", "Where the instances ran: cpu or gpu."), "annotation"),
+    *("count", "sum_ns", "min_ns", "mean_ns", "max_ns"),
+)
+ACTIVITIES = Table(
+    *("rank", "scope", "event_index", text("activity", "Name of the activity."), "gpu_ns"),
+    text("annotation", "Innermost annotation around the launch; null if there is none.", null=True),
+    integer("annotation_index", "Its event index; null if there is none.", null=True),
+    text("gpu_annotation", "Shortest copy on the stream that it overlaps; null if there is none.", null=True),
+    integer("gpu_annotation_index", "Its event index; null if there is none.", null=True),
+)
 
 
+@TIMES.returned
 def annotation_times(scopes: Sequence[Scope]) -> pd.DataFrame:
     """Sum the time of each annotation on the CPU, and of the GPU work launched inside it.
 
     Work belongs to an annotation if its launch call lies in it, also on the autograd thread that works for the
     annotated one; no ``gpu_user_annotation`` rows are needed. Activities count once per name however often it is
     nested. ``gpu_self_ns`` counts an activity for its innermost annotation only: with the row ``(none)`` it sums to the
-    time of all activities.
-
-    Returns:
-        rank, scope, annotation, count; on the CPU: cpu_ns (the sum of the instances: nested and overlapping ones count
-        twice), cpu_covered_ns (when at least one is open on some thread); on the GPU: activities, gpu_ns (their sum),
-        gpu_self_ns, gpu_busy_ns (when at least one of them runs). Most GPU time first.
+    time of all activities. In ``cpu_ns`` nested and overlapping instances count twice. Most GPU time first.
     """
-    return table_of(scopes, _cpu_and_gpu_times, COLUMNS)
+    return table_of(scopes, _cpu_and_gpu_times, TIMES)
 
 
 def _cpu_and_gpu_times(scope: Scope) -> pd.DataFrame:
@@ -122,17 +131,15 @@ def _rows_by_name(scope: Scope, rows: Ids) -> list[tuple[int, Ids]]:
     return list(zip(distinct.tolist(), np.split(rows[order], first[1:]), strict=True)) if len(rows) else []
 
 
+@DURATIONS.returned
 def annotation_durations(scopes: Sequence[Scope]) -> pd.DataFrame:
     """List how long single instances take: on the CPU, and as the profiler copied them onto GPU streams.
 
     A copy lasts from the first to the last activity launched in the annotation by its own thread, one per stream; what
-    the stream did in between, idling included, is in it.
-
-    Returns:
-        rank, scope, side (``cpu`` or ``gpu``), annotation, count, sum_ns, min_ns, mean_ns, max_ns; longest sum first.
+    the stream did in between, idling included, is in it. The longest sum comes first.
     """
     rows = [row for scope in scopes for on_gpu in (False, True) for row in _instance_lengths(scope, on_gpu=on_gpu)]
-    return pd.DataFrame(rows, columns=DURATIONS)
+    return pd.DataFrame(rows, columns=[*DURATIONS])
 
 
 def _instance_lengths(scope: Scope, *, on_gpu: bool) -> list[list[Any]]:
@@ -147,15 +154,10 @@ def _instance_lengths(scope: Scope, *, on_gpu: bool) -> list[list[Any]]:
     return sorted(rows, key=lambda row: (-row[5], row[3]))
 
 
+@ACTIVITIES.returned
 def annotated_activities(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """List every GPU activity with its annotations.
-
-    Returns:
-        rank, scope, event_index, activity, gpu_ns, annotation (the innermost one around the launch), annotation_index,
-        gpu_annotation (the shortest copy on the stream that it overlaps), gpu_annotation_index; missing where there is
-        none.
-    """
-    return table_of(scopes, _annotated_rows, ["rank", "scope", "event_index", "activity", "gpu_ns", *UNDER])
+    """List every GPU activity with its annotations."""
+    return table_of(scopes, _annotated_rows, ACTIVITIES)
 
 
 def _annotated_rows(scope: Scope) -> dict[str, Any]:
@@ -219,16 +221,7 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-MEANINGS = {
-    "cpu_covered_ns": column_types.ns("Time with at least one instance open on any thread"),
-    "gpu_ns": column_types.ns("Total duration of its GPU activities"),
-    "gpu_busy_ns": column_types.ns("Time with at least one of its GPU activities running"),
-    "side": column_types.text("Where the instances ran: cpu or gpu."),
-}
-TABLES = {
-    "annotations": Table(annotation_times, COLUMNS, MEANINGS),
-    "durations": Table(annotation_durations, DURATIONS, MEANINGS),
-}
+TABLES = {"annotations": TIMES, "durations": DURATIONS}
 
 ANALYSIS = Analysis(
     name="annotations",

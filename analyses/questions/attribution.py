@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
+from analyses.declare.columns import Table, integer, ns, share, text
 from analyses.declare.description import ATTRIBUTED_TO, Flag
 from analyses.declare.scope import Scope, idle_first
-from analyses.declare.tables import Table, event_indices, event_names, table_of
+from analyses.declare.tables import event_indices, event_names, table_of
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item
 from analyses.messages import attribution as messages
@@ -42,25 +42,41 @@ BY = ATTRIBUTED_TO
 
 UNKNOWN = "(unknown)"
 BARS = 25
-TIMES = ["rank", "scope", "name", "instances", "activities", "gpu_self_ns", "gpu_total_ns"]
-COLUMNS = [*TIMES, "gpu_self_share", "gpu_total_share"]
-OWNED = [column for kind in ("call", *OWNERS_BY_KIND) for column in (kind, f"{kind}_index")]
-ACTIVITY_COLUMNS = ["rank", "scope", "event_index", "name", "gpu_ns", *OWNED, "named_by"]
+TIMES = Table(
+    *("rank", "scope", "name", integer("instances", "Number of owners with GPU work."), "activities", "gpu_self_ns"),
+    ns("gpu_total_ns", "GPU time of all work launched inside it"),
+)
+OWNERS = Table(
+    TIMES,
+    share("gpu_self_share", "gpu_self_ns as a share of the time of all activities", null=True),
+    share("gpu_total_share", "gpu_total_ns as a share of the time of all activities", null=True),
+)
+ACTIVITIES = Table(
+    *("rank", "scope", "event_index", "name", "gpu_ns", "call", "call_index"),
+    *("operator", integer("operator_index", "Event index of the operator; null if there is none.", null=True)),
+    text("frame", "Innermost Python frame; null if not recorded.", null=True),
+    integer("frame_index", "Event index of the frame; null if there is none.", null=True),
+    text("module", "Innermost nn.Module; null if not recorded.", null=True),
+    integer("module_index", "Event index of the module; null if there is none.", null=True),
+    *("annotation", integer("annotation_index", "Event index of the annotation; null if there is none.", null=True)),
+    text(
+        "named_by",
+        "How the owners were found: launch, capture (inferred by the capture of a CUDA graph), unchecked (the same, "
+        "without kernel names), none.",
+    ),
+)
 ALIKE = {"frame": re.compile(r" at 0x[0-9a-fA-F]+"), "module-class": re.compile(r"_\d+$")}
 """Parts that are removed from names: the addresses of objects, the numbers of modules."""
 
 
+@OWNERS.returned
 def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
     """Sum GPU time per operator, Python frame, module (object or class) or annotation.
 
     Every activity is followed to its launch call and to what was open around that call; Python frames and
     annotations also across the hand-off to the autograd thread, modules also from the backward to the forward operator.
     ``gpu_self_ns`` counts an activity for the innermost owner only, so that it sums to the time of all activities, the
-    row ``(unknown)`` included; ``gpu_total_ns`` counts it once for every name around it.
-
-    Returns:
-        rank, scope, name, instances (owners with GPU work), activities (in all), gpu_self_ns, gpu_total_ns, their
-        shares of all activities' time (gpu_self_share, gpu_total_share); most of ``gpu_self_ns`` first.
+    row ``(unknown)`` included; ``gpu_total_ns`` counts it once for every name around it. Most self time comes first.
 
     Raises:
         UsageError: ``by`` is none of :data:`BY` but ``activity``.
@@ -156,16 +172,10 @@ def _times_around_calls(scope: Scope, call: Ids, found: Any, labels: Ids, texts:
     return _most_first(frame)
 
 
+@ACTIVITIES.returned
 def activity_owners(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """List every GPU activity with its launch call, and the operator, frame, module and annotation around that call.
-
-    Returns:
-        rank, scope, event_index, name, gpu_ns, then names and event indices (missing where unknown): call, call_index,
-        operator, operator_index, frame, frame_index, module, module_index, annotation, annotation_index; named_by:
-        how the owners were found (``launch``, ``capture`` of the graph that it is replayed in, inferred, ``unchecked``:
-        the same without kernel names, or ``none``); longest activities first.
-    """
-    return table_of(scopes, _owned_activities, ACTIVITY_COLUMNS)
+    """List every GPU activity with its launch call, and what was open around that call; the longest come first."""
+    return table_of(scopes, _owned_activities, ACTIVITIES)
 
 
 def _owned_activities(scope: Scope) -> pd.DataFrame:
@@ -288,25 +298,7 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-MEANINGS = {
-    "instances": column_types.integer("Number of owners with GPU work."),
-    "gpu_total_ns": column_types.ns("GPU time of all work launched inside it"),
-    "gpu_self_share": column_types.share("gpu_self_ns as a share of the time of all activities", null=True),
-    "gpu_total_share": column_types.share("gpu_total_ns as a share of the time of all activities", null=True),
-    "operator_index": column_types.integer("Event index of the operator; null if there is none.", null=True),
-    "frame": column_types.text("Innermost Python frame; null if not recorded.", null=True),
-    "frame_index": column_types.integer("Event index of the frame; null if there is none.", null=True),
-    "module": column_types.text("Innermost nn.Module; null if not recorded.", null=True),
-    "module_index": column_types.integer("Event index of the module; null if there is none.", null=True),
-    "named_by": column_types.text(
-        "How the owners were found: launch, capture (inferred by the capture of a CUDA graph), unchecked (the same, "
-        "without kernel names), none."
-    ),
-    "annotation_index": column_types.integer("Event index of the annotation; null if there is none.", null=True),
-}
-TABLES = {_table_name(by): Table(attribution, COLUMNS, MEANINGS) for by in BY[:-1]} | {
-    _table_name("activity"): Table(activity_owners, ACTIVITY_COLUMNS, MEANINGS)
-}
+TABLES = {_table_name(by): OWNERS for by in BY[:-1]} | {_table_name("activity"): ACTIVITIES}
 
 ANALYSIS = Analysis(
     name="attribution",

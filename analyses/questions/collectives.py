@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
+from analyses.declare.columns import GROUP_KIND, Table, boolean, byte_count, integer, ns, number, rate, text
 from analyses.declare.scope import Scope, ranks_with_several_gpus
-from analyses.declare.tables import Table, joined
+from analyses.declare.tables import joined
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.messages import collectives as messages
 from analyses.source.matched_collectives import MatchedWindow, matched_collectives, matching_notes
@@ -28,34 +28,33 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "answer", "collective_members", "collectives", "figure", "waits_by_rank"]
 
-WAITS = ("waited_ns", "longest_wait_ns", "transfer_ns")
-WORST = ("worst_rank", "worst_caused_ns")
-GROUPS = ["group", "scope", "kind", "ranks", "collectives", *WAITS, *WORST]
-GROUP_KINDS = ["kind", "scope", "ranks", "groups", "collectives", *WAITS, "worst_group", *WORST]
+NUMBER = integer("number", "Its number in order of time.")
+WAITED = ns("waited_ns", "Waiting of all other ranks, in total")
+LONGEST_WAIT = ns("longest_wait_ns", "The longest wait")
+TRANSFER = ns("transfer_ns", "From the last arrival to the end; null without a partner", null=True)
+WAITS = Table(integer("collectives", "Number of collectives."), WAITED, LONGEST_WAIT, TRANSFER)
+WORST = Table("worst_rank", ns("worst_caused_ns", "Waiting for that rank"))
+GROUPS = Table(
+    *(text("group", "Its name and ranks."), "scope", GROUP_KIND, integer("ranks", "Number of ranks in it.")),
+    *(WAITS, WORST),
+)
+GROUP_KINDS = Table(
+    *(GROUP_KIND, "scope", integer("ranks", "Number of ranks in each group."), "groups"),
+    *(WAITS, "worst_group", WORST),
+)
 
 
+@GROUPS.returned
 def groups(table: pd.DataFrame, matched: Sequence[MatchedWindow]) -> pd.DataFrame:
-    """Add up :func:`collectives` by process group, where there are multiple groups.
-
-    Returns:
-        group (its name and ranks), scope, kind (what it is for, such as "tp", if the trace describes it), ranks (how
-        many are in it), collectives, waited_ns (by all ranks in all of them), longest_wait_ns, transfer_ns (added up),
-        worst_rank (the last rank for which the others waited longest), worst_caused_ns (for how long); the group
-        that waits longest first.
-    """
+    """Add up :func:`collectives` by process group, where there are multiple groups: what waits longest first."""
     rows = _of_several_groups(table, matched)
     frames = [_summed(own, ["group"]) for _, own in rows.groupby("scope", sort=False)]
     return joined(frames, GROUPS)
 
 
+@GROUP_KINDS.returned
 def group_kinds(table: pd.DataFrame, matched: Sequence[MatchedWindow]) -> pd.DataFrame:
-    """Add up :func:`groups` by what they are for and how many ranks they have.
-
-    Returns:
-        kind (missing: the trace does not describe them), scope, ranks (of each group), groups (how many), collectives,
-        waited_ns, longest_wait_ns, transfer_ns, worst_group (in which ranks waited longest), worst_rank and
-        worst_caused_ns as of a group; the kind in which ranks wait longest first.
-    """
+    """Add up :func:`groups` by what they are for and how many ranks they have: what waits longest first."""
     rows = _of_several_groups(table, matched)
     frames = [_summed(own, ["kind", "ranks"]) for _, own in rows.groupby("scope", sort=False)]
     return joined(frames, GROUP_KINDS)
@@ -104,44 +103,47 @@ def _most_waited(rows: pd.DataFrame, of: str) -> pd.DataFrame:
     return most.set_index("key").sort_index()
 
 
-COLLECTIVES = [
-    *("scope", "collective", "number", "ranks", "last_rank"),
-    *("waited_ns", "median_wait_ns", "longest_wait_ns", "transfer_ns"),
-    *(
-        "bytes",
-        "algorithm_gbps",
-        "bus_gbps",
+COLLECTIVES = Table(
+    *("scope", "collective", NUMBER, integer("ranks", "Number of ranks that took part.")),
+    integer("last_rank", "The rank that arrived last."),
+    *(WAITED, ns("median_wait_ns", "Median wait of the other ranks"), LONGEST_WAIT),
+    ns("transfer_ns", "From the last start to the last end"),
+    byte_count("bytes", "The larger of input and output; null if not recorded", null=True),
+    rate("algorithm_gbps", "Bytes divided by the transfer time; null if not recorded", null=True),
+    "bus_gbps",
+    number(
         "imbalance",
-        "missing",
-        "elements",
-        "dtype",
-        "matched_by",
-        "group",
-        "kernel",
+        "All-to-all with recorded parts: what the busiest rank exchanges with others, as a multiple of the mean.",
+        null=True,
     ),
-]
+    integer("missing", "Ranks of the group without recorded communication; null if unknown.", null=True),
+    integer("elements", "Elements, as recorded; null if not recorded.", null=True),
+    *("dtype", text("matched_by", "How its members were matched.", values=["comms id", "sequence number", "order"])),
+    *("group", "kernel"),
+)
 RATES = ("algorithm_gbps", "bus_gbps", "imbalance")
-MEMBERS = [
-    *("rank", "scope", "number", "event_index", "start_ns", "duration_ns"),
-    *("arrival_ns", "wait_ns", "transfer_ns", "is_last"),
-]
-RANKS = [
-    *("rank", "scope", "kernels", "duration_ns", "wait_ns", "median_wait_ns", "p95_wait_ns", "transfer_ns"),
+MEMBERS = Table(
+    *("rank", "scope"),
+    integer("number", "The collective's number in order of time; null without a partner.", null=True),
+    *("event_index", "start_ns", ns("duration_ns", "Duration of its event")),
+    ns("arrival_ns", "When the rank arrived, in the time of its own file"),
+    ns("wait_ns", "Waiting; null without a partner", null=True),
+    *(TRANSFER, boolean("is_last", "Whether the rank arrived last.")),
+)
+RANKS = Table(
+    *("rank", "scope", integer("kernels", "Matched collectives that it took part in."), "duration_ns"),
+    *(ns("wait_ns", "Waiting in them"), ns("median_wait_ns", "Median wait")),
+    *(ns("p95_wait_ns", "95th percentile of the waits"), ns("transfer_ns", "The rest of their time")),
     *("times_last", "wait_caused_ns"),
-]
+)
 
 
+@COLLECTIVES.returned
 def collectives(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
-    """List the collectives that all loaded ranks of their group took part in.
+    """List the collectives that all loaded ranks of their group took part in, most waiting first.
 
-    Returns:
-        scope, collective (its recorded name), number (in order of time), ranks (how many), last_rank (whose kernel
-        started last), waited_ns (by all others, added up), median_wait_ns (of the others), longest_wait_ns, transfer_ns
-        (from the last start to the last end), bytes (of the larger of input and output), algorithm_gbps and bus_gbps
-        (GB/s of the transfer, as nccl-tests define them; of an all-to-all with recorded parts what the busiest rank
-        exchanges with others), imbalance (what that exchanges as a multiple of the mean), missing (ranks of the group
-        that are not given), elements, dtype, matched_by, group, kernel; most waiting first. What is not recorded is
-        missing.
+    Bandwidths are those of nccl-tests; of an all-to-all with recorded parts the bus carries what the busiest rank
+    exchanges with others.
     """
     frame = joined([_collectives_in_window(item) for item in matched if len(item.found)], COLLECTIVES)
     frame = frame.astype(dict.fromkeys(("elements", "bytes", "missing"), "Int64") | dict.fromkeys(RATES, "Float64"))
@@ -181,13 +183,13 @@ def _exchanged_elements(item: MatchedWindow) -> list[list[int] | None]:
     """Return how many elements each member of each collective exchanges with others; None where one does not say."""
     found: list[list[int] | None] = [[] for _ in range(len(item.found))]
     members = zip(item.found.number.tolist(), item.found.rank.tolist(), item.found.place.tolist(), strict=True)
-    for number, rank, place in members:
+    for collective, rank, place in members:
         said = item.ranks[rank].arguments.get(EXCHANGED)  # summaries of earlier versions lack it
-        own, elements = found[number], said[place] if said else None
+        own, elements = found[collective], said[place] if said else None
         if own is not None and elements is not None:
             own.append(elements)
         else:
-            found[number] = None
+            found[collective] = None
     return found
 
 
@@ -228,14 +230,12 @@ def _size_and_rates(
     }
 
 
+@MEMBERS.returned
 def collective_members(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """List every rank's part in collectives, sends and receives, also those without a partner.
 
-    Returns:
-        rank, scope, number (of the collective; missing: no partner), event_index, start_ns and duration_ns of
-        the work's event, arrival_ns (when the rank arrives: a kernel's start, on the CPU the call), all in the time of
-        its file; wait_ns (from then until the last rank that it waits for arrives) and transfer_ns (the rest, to the
-        event's end), both missing without a partner; is_last.
+    A rank arrives when its kernel starts, on the CPU when it calls, and waits until the last rank that it waits for
+    arrives. Times are those of its file.
     """
     frame = joined([_members_in_window(item) for item in matched], MEMBERS)
     return frame.astype(dict.fromkeys(("number", "wait_ns", "transfer_ns"), "Int64"))
@@ -271,14 +271,9 @@ def _members_in_window(item: MatchedWindow) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+@RANKS.returned
 def waits_by_rank(members: pd.DataFrame) -> pd.DataFrame:
-    """Add up the :func:`collective_members` that have partners, per rank.
-
-    Returns:
-        rank, scope, kernels, duration_ns = wait_ns + transfer_ns, median_wait_ns and p95_wait_ns (of one kernel: half
-        and 95% waited no longer), times_last, wait_caused_ns (the waiting of the others
-        in the collectives to which this rank came last).
-    """
+    """Add up the :func:`collective_members` that have partners, per rank: ``duration_ns`` is waiting and transfer."""
     kernels = members[members["number"].notna()]
     # All waiting in a collective is caused by the rank that arrives last.
     caused = kernels.groupby(["scope", "number"])["wait_ns"].transform("sum").where(kernels["is_last"].astype(bool), 0)
@@ -297,7 +292,7 @@ def waits_by_rank(members: pd.DataFrame) -> pd.DataFrame:
         label: at for at, label in enumerate(dict.fromkeys(kernels["scope"]))
     }  # steps in their own order, not that of their names
     in_order = np.lexsort((frame["rank"], frame["scope"].map(order)))
-    return frame[RANKS].iloc[in_order].reset_index(drop=True)
+    return frame[[*RANKS]].iloc[in_order].reset_index(drop=True)
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
@@ -374,73 +369,12 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-MEANINGS = {
-    "number": column_types.integer("Its number in order of time."),
-    "ranks": column_types.integer("Number of ranks in each group."),
-    "last_rank": column_types.integer("The rank that arrived last."),
-    "waited_ns": column_types.ns("Waiting of all other ranks, in total"),
-    "median_wait_ns": column_types.ns("Median wait of the other ranks"),
-    "longest_wait_ns": column_types.ns("The longest wait"),
-    "transfer_ns": column_types.ns("From the last arrival to the end; null without a partner", null=True),
-    "bytes": column_types.byte_count("The larger of input and output; null if not recorded", null=True),
-    "algorithm_gbps": column_types.rate("Bytes divided by the transfer time; null if not recorded", null=True),
-    "imbalance": column_types.number(
-        "All-to-all with recorded parts: what the busiest rank exchanges with others, as a multiple of the mean.",
-        null=True,
-    ),
-    "missing": column_types.integer("Ranks of the group without recorded communication; null if unknown.", null=True),
-    "elements": column_types.integer("Elements, as recorded; null if not recorded.", null=True),
-    "matched_by": column_types.one_of(["comms id", "sequence number", "order"], "How its members were matched."),
-    "kernels": column_types.integer("Matched collectives that it took part in."),
-    "wait_ns": column_types.ns("Waiting in them"),
-    "p95_wait_ns": column_types.ns("95th percentile of the waits"),
-    "kind": column_types.GROUP_KIND,
-    "collectives": column_types.integer("Number of collectives."),
-    "worst_caused_ns": column_types.ns("Waiting for that rank"),
-    "arrival_ns": column_types.ns("When the rank arrived, in the time of its own file"),
-    "is_last": column_types.boolean("Whether the rank arrived last."),
-}
 TABLES = {
-    "collectives": Table(
-        collectives,
-        COLLECTIVES,
-        {
-            **MEANINGS,
-            "ranks": column_types.integer("Number of ranks that took part."),
-            "transfer_ns": column_types.ns("From the last start to the last end"),
-        },
-    ),
-    "ranks": Table(
-        waits_by_rank,
-        RANKS,
-        {
-            **MEANINGS,
-            "median_wait_ns": column_types.ns("Median wait"),
-            "transfer_ns": column_types.ns("The rest of their time"),
-        },
-    ),
-    "group_kinds": Table(group_kinds, GROUP_KINDS, MEANINGS),
-    "groups": Table(
-        groups,
-        GROUPS,
-        {
-            **MEANINGS,
-            "group": column_types.text("Its name and ranks."),
-            "ranks": column_types.integer("Number of ranks in it."),
-        },
-    ),
-    "members": Table(
-        collective_members,
-        MEMBERS,
-        {
-            **MEANINGS,
-            "duration_ns": column_types.ns("Duration of its event"),
-            "wait_ns": column_types.ns("Waiting; null without a partner", null=True),
-            "number": column_types.integer(
-                "The collective's number in order of time; null without a partner.", null=True
-            ),
-        },
-    ),
+    "collectives": COLLECTIVES,
+    "ranks": RANKS,
+    "group_kinds": GROUP_KINDS,
+    "groups": GROUPS,
+    "members": MEMBERS,
 }
 
 ANALYSIS = Analysis(

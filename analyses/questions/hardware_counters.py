@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
+from analyses.declare.columns import MORE, Table, integer, listed, number, share, text
 from analyses.declare.scope import Scope
-from analyses.declare.tables import MORE, Table, event_names, table_of
+from analyses.declare.tables import event_names, table_of
 from analyses.display.charts import empty_figure, new_figure
 from analyses.messages import hardware_counters as messages
 from hta_graph.base.arrays import take_or
@@ -26,26 +26,35 @@ if TYPE_CHECKING:
 
 __all__ = ["KEYS", "TABLES", "answer", "counted_ranges", "figure", "hardware_counters"]
 
-KEYS = ("rank", "scope", "event_index", "name", "call_index", "operator", "operator_stack")
-COLUMNS = ("rank", "scope", "counter", "operator", "ranges", "value", "value_share")
+KEYS = Table(
+    *("rank", "scope", "event_index", "name"),
+    integer("call_index", "Event index of the launch call; -1 if unknown."),
+    text("operator", "Innermost operator; empty if none is open."),
+    listed("operator_stack", "Open operators, outermost first.", items=text("", "An operator.")),
+)
+RANGES = Table(KEYS, number(MORE, "Value of the counter that the column is named after; null if none.", null=True))
+COUNTERS = Table(
+    *("rank", "scope", text("counter", "Name of the counter.")),
+    text("operator", "Operator that launched the kernels."),
+    integer("ranges", "Number of kernels counted."),
+    number("value", "Sum over the kernels if the counter's name ends in .sum, otherwise the mean."),
+    share("value_share", "Share of all operators; null unless the counter ends in .sum", null=True),
+)
 OPERATORS_SHOWN = 9
 SUMMABLE = ".sum"
 """How the names of additive counters end; others are averages and ratios."""
 MOST_COUNTED_EXACTLY = (1 << 63) // MOST_COUNTED
 
 
+@RANGES.returned
 def counted_ranges(scopes: Sequence[Scope]) -> pd.DataFrame:
     """List CUPTI's profiler ranges with the operators that launched their kernels.
 
     A range does not record its launch, and its time is not the kernel's. The k-th range belongs to the k-th kernel
     launch if both are equal in number (the profiler made one range per kernel). Otherwise the ranges are listed
     without operators.
-
-    Returns:
-        rank, scope, event_index, name, call_index of the launch (-1 where unknown), operator (the innermost; empty
-        where none is open), operator_stack (names, outermost first), then a column per counter.
     """
-    return table_of(scopes, _ranges_of_scope, (*KEYS, MORE))
+    return table_of(scopes, _ranges_of_scope, RANGES)
 
 
 def _ranges_of_scope(scope: Scope) -> pd.DataFrame:
@@ -86,20 +95,17 @@ def _operator_stacks(graph: DependencyGraph, calls: Ids) -> list[list[str]]:
     return [[graph.names[graph.event_table.name[row]] for row in stack if row >= 0] for stack in stacked]
 
 
+@COUNTERS.returned
 def hardware_counters(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Sum up counters by operator.
+    """Sum up counters by operator, largest first; operators without any are left out.
 
     Args:
         ranges: what :func:`counted_ranges` returns.
-
-    Returns:
-        rank, scope, counter, operator, ranges (kernels), value: the sum over them and its value_share of all operators
-        for counters that end in ``.sum``, else the mean; largest first, operators without any left out.
     """
     counters = [name for name in ranges.columns if name not in KEYS]
     parts = [part for _, part in ranges.groupby(["rank", "scope"], sort=False)]
     rows = [row for part in parts for name in counters for row in _sums_by_operator(part, name)]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=[*COUNTERS])
 
 
 def _sums_by_operator(part: pd.DataFrame, counter: str) -> list[dict[str, Any]]:
@@ -168,23 +174,7 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-MEANINGS = {
-    "counter": column_types.text("Name of the counter."),
-    "operator": column_types.text("Operator that launched the kernels."),
-    "ranges": column_types.integer("Number of kernels counted."),
-    "value": column_types.number("Sum over the kernels if the counter's name ends in .sum, otherwise the mean."),
-    "value_share": column_types.share("Share of all operators; null unless the counter ends in .sum", null=True),
-    "call_index": column_types.integer("Event index of the launch call; -1 if unknown."),
-    "operator_stack": column_types.list_of(column_types.text("An operator."), "Open operators, outermost first."),
-}
-TABLES = {
-    "hardware_counters": Table(hardware_counters, COLUMNS, MEANINGS),
-    "ranges": Table(
-        counted_ranges,
-        (*KEYS, MORE),
-        {**MEANINGS, "operator": column_types.text("Innermost operator; empty if none is open.")},
-    ),
-}
+TABLES = {"hardware_counters": COUNTERS, "ranges": RANGES}
 
 ANALYSIS = Analysis(
     name="hardware-counters",

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
+from analyses.declare.columns import Table, byte_count, integer, ns, rate, text
 from analyses.declare.scope import LEAST_SAID, Scope
-from analyses.declare.tables import Table, scopes_in, table_of
+from analyses.declare.tables import scopes_in, table_of
 from analyses.display.charts import steps_by_group
 from analyses.display.headline import largest_item, rows_at_outlier
 from analyses.messages import memory_bandwidth as messages
@@ -25,35 +25,38 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "answer", "figure", "memory_bandwidth", "memory_bandwidth_time_series"]
 
-COLUMNS = [
-    *("rank", "scope", "kind", "events", "without_bytes", "bytes", "duration_ns", "busy_ns"),
-    *("mean_gbps", "busy_gbps", "max_gbps"),
-]
-SERIES_COLUMNS = ["rank", "scope", "kind", "time_ns", "bandwidth_gbps"]
+KIND = Table("rank", "scope", text("kind", "Kind of copy or memset."))
+COPIES = Table(
+    *(KIND, integer("events", "Number of copies or memsets.")),
+    integer("without_bytes", "Number of copies or memsets without a recorded size."),
+    *(byte_count("bytes", "Bytes moved"), "duration_ns", ns("busy_ns", "Time with at least one running")),
+    rate("mean_gbps", "Bytes divided by total duration; null if unknown", null=True),
+    rate("busy_gbps", "Bytes divided by busy time; null if unknown", null=True),
+    rate("max_gbps", "Highest recorded bandwidth of a single copy; null if unknown", null=True),
+)
+CHANGES = Table(
+    *(KIND, ns("time_ns", "Time of the change")),
+    rate("bandwidth_gbps", "Bandwidth of all running copies from then on"),
+)
 
 
+@COPIES.returned
 def memory_bandwidth(scopes: Sequence[Scope]) -> pd.DataFrame:
     """Sum up the copies and memsets of each kind.
 
-    Returns:
-        rank, scope, kind, events, without_bytes: those without a recorded size, bytes, duration_ns: the sum of their
-        durations, busy_ns: time with at least one running, mean_gbps: bytes / duration, busy_gbps: bytes / busy (both
-        without those of length 0, below the resolution of the trace's clock), and max_gbps, the highest recorded
-        bandwidth of a single one; all in 10^9 bytes per second, NaN where unknown.
+    Bandwidths leave out those of length 0, below the resolution of the trace's clock.
     """
-    return table_of(scopes, _copies_by_kind, COLUMNS)
+    return table_of(scopes, _copies_by_kind, COPIES)
 
 
+@CHANGES.returned
 def memory_bandwidth_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
     """List every change of the bandwidth of all running copies of a kind.
 
     A copy counts with its recorded bandwidth, else with its bytes / its length. Sums are exact: while nothing runs the
     bandwidth is 0, without a rounding residue. Copies of length 0 are left out.
-
-    Returns:
-        rank, scope, kind, time_ns, bandwidth_gbps from then on.
     """
-    return table_of(scopes, _rate_changes, SERIES_COLUMNS)
+    return table_of(scopes, _rate_changes, CHANGES)
 
 
 def _copies_by_kind(scope: Scope) -> list[dict[str, Any]]:
@@ -145,23 +148,7 @@ def figure(found: Answer) -> Figure:
     return steps_by_group(frame, "kind", "bandwidth_gbps", title=messages.TITLE, y="GB/s")
 
 
-MEANINGS = {
-    "kind": column_types.text("Kind of copy or memset."),
-    "events": column_types.integer("Number of copies or memsets."),
-    "without_bytes": column_types.integer("Number of copies or memsets without a recorded size."),
-    "bytes": column_types.byte_count("Bytes moved"),
-    "duration_ns": column_types.ns("Total duration"),
-    "busy_ns": column_types.ns("Time with at least one running"),
-    "mean_gbps": column_types.rate("Bytes divided by total duration; null if unknown", null=True),
-    "busy_gbps": column_types.rate("Bytes divided by busy time; null if unknown", null=True),
-    "max_gbps": column_types.rate("Highest recorded bandwidth of a single copy; null if unknown", null=True),
-    "time_ns": column_types.ns("Time of the change"),
-    "bandwidth_gbps": column_types.rate("Bandwidth of all running copies from then on"),
-}
-TABLES = {
-    "memory_bandwidth": Table(memory_bandwidth, COLUMNS, MEANINGS),
-    "memory_bandwidth_time_series": Table(memory_bandwidth_time_series, SERIES_COLUMNS, MEANINGS),
-}
+TABLES = {"memory_bandwidth": COPIES, "memory_bandwidth_time_series": CHANGES}
 
 ANALYSIS = Analysis(
     name="memory-bandwidth",

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
+from analyses.declare.columns import Table, byte_count, integer, ns, share, text
 from analyses.declare.description import OWNER_KINDS, Flag
 from analyses.declare.scope import Scope
-from analyses.declare.tables import Rows, Table, joined, labelled
+from analyses.declare.tables import Rows, joined, labelled
 from analyses.display.charts import step_lines
 from analyses.display.headline import outlier
 from analyses.display.text_layout import clipped
@@ -41,10 +41,33 @@ MOST_BYTES = 1 << 50
 
 EARLIER = "(allocated earlier)"
 UNKNOWN = "(unknown)"
-PEAKS = ["rank", "scope", "device", "allocations", "frees", "first_bytes", "peak_bytes", "last_bytes"]
-PEAKS += ["peak_reserved_bytes", "peak_event_index", "peak_by"]
-ALIVE = ["rank", "scope", "device", "name", "allocations", "alive_bytes", "alive_share"]
-EVENTS = ["rank", "scope", "device", "event_index", "time_ns", "bytes", "allocated_bytes", "reserved_bytes", "name"]
+DEVICE = Table("rank", "scope", text("device", "Device."))
+PEAKS = Table(
+    DEVICE,
+    integer("allocations", "Number of allocations."),
+    integer("frees", "Number of frees."),
+    *("first_bytes", byte_count("peak_bytes", "Highest total allocated"), "last_bytes"),
+    byte_count("peak_reserved_bytes", "Highest total reserved by the allocator; null if not recorded", null=True),
+    integer(
+        "peak_event_index",
+        "Event index of the allocation that reached the peak; null if the initial total was the peak.",
+        null=True,
+    ),
+    text("peak_by", "Owner of that allocation; null if the initial total was the peak.", null=True),
+)
+ALIVE = Table(
+    *(DEVICE, "name"),
+    integer("allocations", "Number of allocations; null for memory allocated before recording started.", null=True),
+    byte_count("alive_bytes", "Memory alive at the peak"),
+    share("alive_share", "alive_bytes as a share of the peak", null=True),
+)
+EVENTS = Table(
+    *(DEVICE, "event_index", ns("time_ns", "Time of the event, absolute")),
+    byte_count("bytes", "Size of the allocation; negative for a free"),
+    byte_count("allocated_bytes", "Total allocated after the event; -1 if not recorded"),
+    byte_count("reserved_bytes", "Total reserved after the event; -1 if not recorded"),
+    "name",
+)
 
 
 @dataclass(frozen=True)
@@ -165,21 +188,15 @@ def _device_name(details: EventArgs, at: int) -> str:
     return f"{name} {number}" if isinstance(number, int) and number >= 0 else name
 
 
+@PEAKS.returned
 def peaks(found: Sequence[Allocations]) -> pd.DataFrame:
-    """Sum up each device's memory.
-
-    Returns:
-        rank, scope, device, allocations and frees (how many), first_bytes, peak_bytes and last_bytes (the total before
-        the first event, at its highest, after the last), peak_reserved_bytes (the highest total reserved by the
-        allocator; missing where not recorded), peak_event_index and peak_by (the allocation that reached the peak, and
-        its owner; missing where the initial total was the highest).
-    """
+    """Sum up each device's memory."""
     frame = _table_of_devices(found, _peak_row, PEAKS)
     return frame.astype({"peak_event_index": "Int64", "peak_reserved_bytes": "Int64"})
 
 
 def _table_of_devices(
-    found: Sequence[Allocations], rows: Callable[[Allocations], Rows], columns: Sequence[str]
+    found: Sequence[Allocations], rows: Callable[[Allocations], Rows], columns: Table
 ) -> pd.DataFrame:
     """Join the rows of each device into one table."""
     return joined([labelled(rows(item), item.scope).assign(device=item.device) for item in found], columns)
@@ -202,14 +219,12 @@ def _peak_row(item: Allocations) -> dict[str, Any]:
     }
 
 
+@ALIVE.returned
 def alive_at_peak(found: Sequence[Allocations]) -> pd.DataFrame:
-    """List the owners of the memory that was alive at each device's peak.
+    """List the owners of the memory that was alive at each device's peak, most bytes first.
 
     An allocation is alive if its address was not freed up to then. The rows of a device sum to its peak: memory
     allocated before the first event is ``(allocated earlier)``.
-
-    Returns:
-        rank, scope, device, name, allocations, alive_bytes, alive_share (of the peak); most bytes first.
     """
     return _table_of_devices(found, _owners_at_peak, ALIVE)
 
@@ -241,13 +256,9 @@ def _unfreed_at_end(address: Ints, moved: Ints) -> Ints:
     return np.sort(last[moved[last] > 0])
 
 
+@EVENTS.returned
 def memory_events(found: Sequence[Allocations]) -> pd.DataFrame:
-    """List every event of the allocator.
-
-    Returns:
-        rank, scope, device, event_index, time_ns (absolute), bytes (negative: freed), allocated_bytes and
-        reserved_bytes after it (-1: not recorded), name (of the owner).
-    """
+    """List every event of the allocator, each with the name of its owner."""
     return _table_of_devices(found, _event_rows, EVENTS)
 
 
@@ -323,39 +334,7 @@ def figure(found: Answer) -> Figure:
     return step_lines(lines, title=messages.TITLE, x=messages.TIME_AXIS, y="MiB")
 
 
-MEANINGS = {
-    "device": column_types.text("Device."),
-    "allocations": column_types.integer("Number of allocations."),
-    "frees": column_types.integer("Number of frees."),
-    "peak_bytes": column_types.byte_count("Highest total allocated"),
-    "peak_reserved_bytes": column_types.byte_count(
-        "Highest total reserved by the allocator; null if not recorded", null=True
-    ),
-    "peak_event_index": column_types.integer(
-        "Event index of the allocation that reached the peak; null if the initial total was the peak.", null=True
-    ),
-    "peak_by": column_types.text("Owner of that allocation; null if the initial total was the peak.", null=True),
-    "alive_bytes": column_types.byte_count("Memory alive at the peak"),
-    "alive_share": column_types.share("alive_bytes as a share of the peak", null=True),
-    "time_ns": column_types.ns("Time of the event, absolute"),
-    "bytes": column_types.byte_count("Size of the allocation; negative for a free"),
-    "allocated_bytes": column_types.byte_count("Total allocated after the event; -1 if not recorded"),
-    "reserved_bytes": column_types.byte_count("Total reserved after the event; -1 if not recorded"),
-}
-TABLES = {
-    "memory": Table(peaks, PEAKS, MEANINGS),
-    "alive_at_the_peak": Table(
-        alive_at_peak,
-        ALIVE,
-        {
-            **MEANINGS,
-            "allocations": column_types.integer(
-                "Number of allocations; null for memory allocated before recording started.", null=True
-            ),
-        },
-    ),
-    "events": Table(memory_events, EVENTS, MEANINGS),
-}
+TABLES = {"memory": PEAKS, "alive_at_the_peak": ALIVE, "events": EVENTS}
 
 ANALYSIS = Analysis(
     name="memory-timeline",

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
+from analyses.declare.columns import Table, integer, ns, share
 from analyses.declare.scope import LEAST_SAID, Scope, naming_window, several_gpus
-from analyses.declare.tables import Table, event_names, table_of
+from analyses.declare.tables import event_names, table_of
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.display.headline import outlier, rows_at_outlier
 from analyses.messages import overlap as messages
@@ -70,38 +70,60 @@ RECORDED = {
 }
 """What the profiler records about a collective: column → argument."""
 
-TIMES = ("duration_ns", "overlapped_ns", "exposed_ns", "shared_ns")
+TIMES = Table(
+    "duration_ns",
+    ns("overlapped_ns", "Part of the duration that is overlapped"),
+    ns("exposed_ns", "Part of the duration that is exposed"),
+    ns("shared_ns", "Exposed time that is counted in another activity of the same type"),
+)
 SUMMED = {"count": ("duration_ns", "size"), **{name: (name, "sum") for name in TIMES}}
-OVERLAP_COLUMNS = [
-    *("rank", "scope", "communication_ns", "overlapped_communication_ns", "overlapped_share"),
-    *("exposed_communication_ns", "memory_ns", "overlapped_memory_ns", "exposed_memory_ns"),
-    *("exposed_waiting_ns", "exposed_transfer_ns"),
-]
-KERNEL_COLUMNS = ["rank", "scope", "event_index", "kernel", *RECORDED, "stream", "start_ns", *TIMES]
-NUMBERS = ("in_elements", "out_elements", "sequence")
+WAITING = Table(
+    ns(
+        "exposed_waiting_ns",
+        "Part of exposed communication in which all of it waits for other ranks; null for a single rank",
+        null=True,
+    ),
+    ns("exposed_transfer_ns", "Rest of exposed communication; null for a single rank", null=True),
+)
+OVERLAP = Table(
+    *("rank", "scope"),
+    ns("communication_ns", "Time with any communication running"),
+    ns("overlapped_communication_ns", "Time with communication and computation running"),
+    share("overlapped_share", "Overlapped share of communication; null without communication", null=True),
+    "exposed_communication_ns",
+    ns("memory_ns", "Time with any copy or memset running"),
+    ns("overlapped_memory_ns", "Time with a copy or memset and other work running"),
+    "exposed_memory_ns",
+    WAITING,
+)
+NUMBERS = Table(
+    integer("in_elements", "Elements of the input; null if not recorded.", null=True),
+    integer("out_elements", "Elements of the output; null if not recorded.", null=True),
+    integer("sequence", "Sequence number in the group; null if not recorded.", null=True),
+)
+KERNELS = Table(
+    *("rank", "scope", "event_index", "kernel", "collective", "group", "dtype"),
+    *(NUMBERS, "stream", "start_ns", TIMES),
+)
 ALIKE = ("collective", "group", "dtype", "kernel")
 """The columns by which communication kernels are grouped."""
-COLLECTIVE_COLUMNS = ["rank", "scope", *ALIKE, *SUMMED, "exposed_share"]
-MOST_EXPOSED = ["rank", "scope", "event_index", "collective", *TIMES, "kernel"]
+EXPOSED_SHARE = share("exposed_share", "Share of the scope's exposed time", null=True)
+COLLECTIVES = Table("rank", "scope", *ALIKE, "count", TIMES, EXPOSED_SHARE)
+MOST_EXPOSED = Table("rank", "scope", "event_index", "collective", TIMES, "kernel")
 MOST = 10
-COPY_COLUMNS = ["rank", "scope", "kernel", *SUMMED, "exposed_share"]
+COPIES = Table("rank", "scope", "kernel", "count", TIMES, EXPOSED_SHARE)
 
 
+@OVERLAP.returned
 def comm_comp_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
     """Return how much communication overlaps with computation, and how much copying with either.
 
     The exposed times are those of the temporal breakdown. Without communication, the share is missing, not 0; HTA then
     gives NaN, and counts operators that carry a stream number as computation.
-
-    Returns:
-        rank, scope, communication_ns (any communication runs), overlapped_communication_ns, overlapped_share (of
-        communication), exposed_communication_ns, memory_ns (any copy or memset runs), overlapped_memory_ns,
-        exposed_memory_ns, exposed_waiting_ns and exposed_transfer_ns (with multiple ranks: the part of exposed
-        communication in which all of it waits for other ranks, and the rest; missing for a single rank).
     """
     waits = waits_by_rank({scope.rank: scope.graph for scope in scopes})
-    rows = table_of(scopes, lambda scope: [_hidden_time(scope, waits.get(scope.rank))], OVERLAP_COLUMNS)
-    return rows.astype(dict.fromkeys(OVERLAP_COLUMNS[-2:], "Int64"))
+    rows = table_of(scopes, lambda scope: [_hidden_time(scope, waits.get(scope.rank))], OVERLAP)
+    return rows.astype(dict.fromkeys(WAITING, "Int64"))
 
 
 def _hidden_time(scope: Scope, waits: RankWaits | None) -> dict[str, Any]:
@@ -126,7 +148,7 @@ def _hidden_time(scope: Scope, waits: RankWaits | None) -> dict[str, Any]:
 def _exposed_waiting(scope: Scope, exposed: Intervals, waits: RankWaits | None) -> dict[str, int | None]:
     """Divide exposed communication: waiting where no kernel of it transfers; one without a partner never waits."""
     if waits is None:
-        return dict.fromkeys(("exposed_waiting_ns", "exposed_transfer_ns"))
+        return dict.fromkeys(WAITING)
     work = scope.running.take(scope.running.type == WorkType.COMMUNICATION)
     # A kernel waits first and transfers from then on.
     begins = np.maximum(work.start, take_or(waits.end, find_sorted(work.row, waits.row), otherwise=0))
@@ -135,17 +157,14 @@ def _exposed_waiting(scope: Scope, exposed: Intervals, waits: RankWaits | None) 
     return {"exposed_waiting_ns": waiting, "exposed_transfer_ns": exposed.total - waiting}
 
 
+@KERNELS.returned
 def communication_kernels(scopes: Sequence[Scope]) -> pd.DataFrame:
     """List every communication kernel with how much of it is exposed, scope by scope, the most exposed first.
 
     An instant in which several of them run and nothing computes is exposed once: it belongs to the kernel that started
     first and is ``shared`` time of the others. So the column ``exposed_ns`` sums to the temporal breakdown's exposed
-    communication, to the nanosecond, and in each row overlapped + exposed + shared = duration.
-
-    Returns:
-        rank, scope, event_index, kernel, collective, group, dtype, in_elements, out_elements, sequence (as recorded
-        on the kernel, else on the operator that launched it; missing where on neither), stream, start_ns, duration_ns,
-        overlapped_ns, exposed_ns, shared_ns.
+    communication, to the nanosecond, and in each row overlapped + exposed + shared = duration. What is not recorded on
+    a kernel is that of the operator that launched it.
 
     Raises:
         TraceError: the file, which is read once more for the recorded arguments, is gone or has changed.
@@ -153,7 +172,7 @@ def communication_kernels(scopes: Sequence[Scope]) -> pd.DataFrame:
     # Several scopes may be steps of one trace, whose file is read once.
     recorded = {graph: _recorded_arguments(graph) for graph in dict.fromkeys(scope.graph for scope in scopes)}
     busy = [scope for scope in scopes if len(scope.running)]
-    frame = table_of(busy, lambda scope: _exposed_kernels(scope, recorded[scope.graph]), KERNEL_COLUMNS)
+    frame = table_of(busy, lambda scope: _exposed_kernels(scope, recorded[scope.graph]), KERNELS)
     # What was recorded may be missing or a text: an element count is a number or nothing.
     numbers = {name: pd.to_numeric(frame[name], errors="coerce").astype("Int64") for name in NUMBERS}
     return _most_exposed_first(frame.assign(**numbers))
@@ -199,28 +218,22 @@ def _number_or_text(value: Any) -> Any:
     return str(value) or None
 
 
+@COLLECTIVES.returned
 def exposed_collectives(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Add up :func:`communication_kernels` per collective, group, element type and kernel, scope by scope.
-
-    Returns:
-        rank, scope, collective, group, dtype, kernel, count, duration_ns, overlapped_ns, exposed_ns, shared_ns,
-        exposed_share (of the scope's exposed communication).
-    """
-    return _added_up(kernels, ALIKE)[COLLECTIVE_COLUMNS]
+    """Add up :func:`communication_kernels` per collective, group, element type and kernel, scope by scope."""
+    return _added_up(kernels, ALIKE)[[*COLLECTIVES]]
 
 
+@COPIES.returned
 def exposed_copies(scopes: Sequence[Scope]) -> pd.DataFrame:
     """Add up copies and memsets per name: what overlaps with other work, and what is exposed.
 
     Instants are attributed as in :func:`communication_kernels`; ``exposed_ns`` sums to the temporal breakdown's exposed
     memory.
-
-    Returns:
-        rank, scope, kernel, count, duration_ns, overlapped_ns, exposed_ns, shared_ns, exposed_share (of the scope's
-        exposed memory time).
     """
     busy = [scope for scope in scopes if len(scope.running)]
-    return _added_up(table_of(busy, _copy_times, ["rank", "scope", "kernel", *TIMES]), ["kernel"])[COPY_COLUMNS]
+    times = table_of(busy, _copy_times, ("rank", "scope", "kernel", *TIMES))
+    return _added_up(times, ["kernel"])[[*COPIES]]
 
 
 def _copy_times(scope: Scope) -> dict[str, Any]:
@@ -293,13 +306,10 @@ def _without_communication(frame: pd.DataFrame, lengths: Sequence[int], scopes: 
     return [messages.only_copies(found)] if found is not None and found["memory_ns"] else [messages.NEITHER]
 
 
+@MOST_EXPOSED.returned
 def _most_exposed(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return the most exposed of :func:`communication_kernels`.
-
-    Returns:
-        rank, scope, event_index, collective, duration_ns, overlapped_ns, exposed_ns, shared_ns, kernel.
-    """
-    exposed = kernels.loc[kernels["exposed_ns"] > 0, MOST_EXPOSED]
+    """Return the most exposed of :func:`communication_kernels`."""
+    exposed = kernels.loc[kernels["exposed_ns"] > 0, [*MOST_EXPOSED]]
     return exposed.sort_values("exposed_ns", ascending=False, kind="stable", ignore_index=True).head(MOST)
 
 
@@ -317,30 +327,12 @@ def figure(found: Answer) -> Figure:
     return hidden_and_exposed(found.main)
 
 
-MEANINGS = {
-    "communication_ns": column_types.ns("Time with any communication running"),
-    "overlapped_communication_ns": column_types.ns("Time with communication and computation running"),
-    "overlapped_share": column_types.share("Overlapped share of communication; null without communication", null=True),
-    "memory_ns": column_types.ns("Time with any copy or memset running"),
-    "overlapped_memory_ns": column_types.ns("Time with a copy or memset and other work running"),
-    "exposed_waiting_ns": column_types.ns(
-        "Part of exposed communication in which all of it waits for other ranks; null for a single rank", null=True
-    ),
-    "exposed_transfer_ns": column_types.ns("Rest of exposed communication; null for a single rank", null=True),
-    "overlapped_ns": column_types.ns("Part of the duration that is overlapped"),
-    "exposed_ns": column_types.ns("Part of the duration that is exposed"),
-    "shared_ns": column_types.ns("Exposed time that is counted in another activity of the same type"),
-    "exposed_share": column_types.share("Share of the scope's exposed time", null=True),
-    "in_elements": column_types.integer("Elements of the input; null if not recorded.", null=True),
-    "out_elements": column_types.integer("Elements of the output; null if not recorded.", null=True),
-    "sequence": column_types.integer("Sequence number in the group; null if not recorded.", null=True),
-}
 TABLES = {
-    "overlap": Table(comm_comp_overlap, OVERLAP_COLUMNS, MEANINGS),
-    "collectives": Table(exposed_collectives, COLLECTIVE_COLUMNS, MEANINGS),
-    "most_exposed": Table(_most_exposed, MOST_EXPOSED, MEANINGS),
-    "copies": Table(exposed_copies, COPY_COLUMNS, MEANINGS),
-    "communication_kernels": Table(communication_kernels, KERNEL_COLUMNS, MEANINGS),
+    "overlap": OVERLAP,
+    "collectives": COLLECTIVES,
+    "most_exposed": MOST_EXPOSED,
+    "copies": COPIES,
+    "communication_kernels": KERNELS,
 }
 
 ANALYSIS = Analysis(

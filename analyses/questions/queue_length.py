@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
+from analyses.declare.columns import Table, integer, ns, number, share
 from analyses.declare.description import Flag
 from analyses.declare.scope import Scope
-from analyses.declare.tables import Table, table_of
+from analyses.declare.tables import table_of
 from analyses.display.charts import steps_by_group
 from analyses.display.headline import outlier
 from analyses.messages import queue_length as messages
@@ -28,37 +28,46 @@ __all__ = ["TABLES", "answer", "figure", "queue_length", "queue_length_time_seri
 
 MAX_QUEUE_LENGTH = 1024
 """The length of a full queue: the most launches that a hardware queue of NVIDIA holds."""
-COLUMNS = [
-    *("rank", "scope", "stream", "launches", "max_length", "mean_length", "median_length", "time_mean_length"),
-    *("full_ns", "full_share", "blocked_calls", "blocked_ns"),
-]
-SERIES_COLUMNS = ["rank", "scope", "stream", "time_ns", "queue_length", "event_index"]
+QUEUES = Table(
+    *("rank", "scope", "stream", "launches"),
+    integer("max_length", "Longest queue, in launches."),
+    number("mean_length", "Mean length over the changes, in launches; null without changes.", null=True),
+    number("median_length", "Median length over the changes, in launches; null without changes.", null=True),
+    number("time_mean_length", "Time-weighted mean length, in launches; null without time.", null=True),
+    ns("full_ns", "Time with at least --max-queue-length launches in the queue"),
+    share(
+        "full_share",
+        "full_ns as a share of the window, or of the time from first to last change in a whole trace",
+        null=True,
+    ),
+    integer("blocked_calls", "Number of launch calls that waited for a free slot."),
+    ns("blocked_ns", "Total duration of those calls"),
+)
+CHANGES = Table(
+    *("rank", "scope", "stream"),
+    ns("time_ns", "Time of the change, absolute"),
+    integer("queue_length", "Launches in the queue from then on."),
+    integer("event_index", "Event index of the call or activity that changed it."),
+)
 SATURATED = range(1000, 1024)
 """Where the queues of NVIDIA GPUs are full in real traces: 1,013 to 1,024 launches, mostly 1,022."""
 
 
+@QUEUES.returned
 def queue_length(scopes: Sequence[Scope], max_queue_length: int = MAX_QUEUE_LENGTH) -> pd.DataFrame:
     """Summarize how many launches of each stream had not started.
 
     Every launch counts, a graph launch once for each activity; HTA leaves graph launches and several other calls out.
-    A window begins with the queue that it finds.
-
-    Returns:
-        rank, scope, stream, launches, max_length; mean_length and median_length over the changes, as HTA;
-        time_mean_length, weighted by time; full_ns: with at least ``max_queue_length`` launches, and its full_share of
-        the time from the first change to the last (of a window: of all its time); blocked_calls and blocked_ns:
-        launches that waited for a free slot, by the graph's queue_full edges, and the time inside them.
+    A window begins with the queue that it finds. Mean and median are over the changes, as HTA's. Which calls waited for
+    a free slot, the graph's ``queue_full`` edges say.
     """
-    return table_of(scopes, lambda scope: _stream_summaries(scope, max_queue_length), COLUMNS)
+    return table_of(scopes, lambda scope: _stream_summaries(scope, max_queue_length), QUEUES)
 
 
+@CHANGES.returned
 def queue_length_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """List every change of a queue, stream by stream.
-
-    Returns:
-        rank, scope, stream, time_ns, queue_length from then on, event_index of the call or activity that changed it.
-    """
-    return table_of(scopes, _queue_changes, SERIES_COLUMNS)
+    """List every change of a queue, stream by stream."""
+    return table_of(scopes, _queue_changes, CHANGES)
 
 
 def queue_of(scope: Scope) -> QueueSteps:
@@ -188,27 +197,7 @@ def figure(found: Answer) -> Figure:
     return steps_by_group(frame, "stream", "queue_length", title=messages.TITLE, y="queue length")
 
 
-MEANINGS = {
-    "max_length": column_types.integer("Longest queue, in launches."),
-    "mean_length": column_types.number("Mean length over the changes, in launches; null without changes.", null=True),
-    "median_length": column_types.number(
-        "Median length over the changes, in launches; null without changes.", null=True
-    ),
-    "time_mean_length": column_types.number("Time-weighted mean length, in launches; null without time.", null=True),
-    "full_ns": column_types.ns("Time with at least --max-queue-length launches in the queue"),
-    "full_share": column_types.share(
-        "full_ns as a share of the window, or of the time from first to last change in a whole trace", null=True
-    ),
-    "blocked_calls": column_types.integer("Number of launch calls that waited for a free slot."),
-    "blocked_ns": column_types.ns("Total duration of those calls"),
-    "time_ns": column_types.ns("Time of the change, absolute"),
-    "queue_length": column_types.integer("Launches in the queue from then on."),
-    "event_index": column_types.integer("Event index of the call or activity that changed it."),
-}
-TABLES = {
-    "queue_length": Table(queue_length, COLUMNS, MEANINGS),
-    "queue_length_time_series": Table(queue_length_time_series, SERIES_COLUMNS, MEANINGS),
-}
+TABLES = {"queue_length": QUEUES, "queue_length_time_series": CHANGES}
 
 ANALYSIS = Analysis(
     name="queue-length",

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
+from analyses.declare.columns import Table, integer, ns, share
 from analyses.declare.scope import LEAST_SAID, MOSTLY_IDLE, Scope, several_gpus
-from analyses.declare.tables import Table, table_of
+from analyses.declare.tables import table_of
 from analyses.display.charts import stacked_share_bars
 from analyses.display.headline import outlier
 from analyses.display.sentence_format import brief_share
@@ -25,12 +25,22 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "answer", "figure", "temporal_breakdown"]
 
 PARTS = ("compute", "exposed_communication", "exposed_memory", "idle")
-TIMES = ["rank", "scope", "window_ns", *(f"{part}_ns" for part in PARTS)]
-SHARES = [f"{part}_share" for part in PARTS]
-COLUMNS = [*TIMES, *SHARES]
-GPU_TIMES = [*TIMES[:2], "gpu", *TIMES[2:]]
+TIMES = Table(
+    *("window_ns", ns("compute_ns", "Time with computation running")),
+    *("exposed_communication_ns", "exposed_memory_ns", "idle_ns"),
+)
+OF_WINDOW = "as a share of the window; null if it is empty"
+SHARES = Table(
+    share("compute_share", f"Compute time {OF_WINDOW}", null=True),
+    share("exposed_communication_share", f"Exposed communication {OF_WINDOW}", null=True),
+    share("exposed_memory_share", f"Exposed copies and memsets {OF_WINDOW}", null=True),
+    share("idle_share", f"Idle time {OF_WINDOW}", null=True),
+)
+BREAKDOWN = Table("rank", "scope", TIMES, SHARES)
+BY_GPU = Table("rank", "scope", integer("gpu", "Number of the GPU."), TIMES, SHARES)
 
 
+@BREAKDOWN.returned
 def temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
     """Divide each window: compute + exposed communication + exposed memory + idle = window, to the nanosecond.
 
@@ -38,26 +48,16 @@ def temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
     memsets are exposed while nothing computes or communicates. HTA counts synchronization records and operators that
     carry a stream number as GPU work, and rounds to microseconds first; here only kernels, copies and memsets count,
     exactly.
-
-    Returns:
-        rank, scope, window_ns, compute_ns, exposed_communication_ns, exposed_memory_ns, idle_ns, and each part's share
-        of the window: compute_share, exposed_communication_share, exposed_memory_share, idle_share.
     """
-    frame = table_of(scopes, lambda scope: [_divided_window(scope)], TIMES)
-    return _with_shares(frame.astype({name: "int64" for name in TIMES if name != "scope"}))
+    return _with_shares(table_of(scopes, lambda scope: [_divided_window(scope)], ("rank", "scope", *TIMES)))
 
 
+@BY_GPU.returned
 def breakdown_by_gpu(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Divide each window on each GPU alone, of the ranks that drive several; other ranks have no rows.
-
-    Returns:
-        rank, scope, gpu (the device's number), window_ns, and as in :func:`temporal_breakdown` compute_ns,
-        exposed_communication_ns, exposed_memory_ns, idle_ns, compute_share, exposed_communication_share,
-        exposed_memory_share, idle_share.
-    """
+    """Divide each window on each GPU alone, of the ranks that drive several; other ranks have no rows."""
     several = [scope for scope in scopes if len(scope.gpus) > 1]
-    frame = table_of(several, lambda scope: [_on_gpu(scope, gpu) for gpu in scope.gpus], GPU_TIMES)
-    return _with_shares(frame.astype({name: "int64" for name in GPU_TIMES if name != "scope"}))
+    names = ("rank", "scope", "gpu", *TIMES)
+    return _with_shares(table_of(several, lambda scope: [_on_gpu(scope, gpu) for gpu in scope.gpus], names))
 
 
 def _on_gpu(scope: Scope, gpu: int) -> dict[str, Any]:
@@ -65,6 +65,7 @@ def _on_gpu(scope: Scope, gpu: int) -> dict[str, Any]:
 
 
 def _with_shares(frame: pd.DataFrame) -> pd.DataFrame:
+    frame = frame.astype({name: "int64" for name in frame if name != "scope"})
     for part in PARTS:
         frame[f"{part}_share"] = frame[f"{part}_ns"] / frame["window_ns"].where(frame["window_ns"] > 0)
     return frame
@@ -124,22 +125,7 @@ def figure(found: Answer) -> Figure:
     return stacked_share_bars(found.main, PARTS, title=messages.TITLE)
 
 
-MEANINGS = {
-    "compute_ns": column_types.ns("Time with computation running"),
-    "compute_share": column_types.share("Compute time as a share of the window; null if it is empty", null=True),
-    "exposed_communication_share": column_types.share(
-        "Exposed communication as a share of the window; null if it is empty", null=True
-    ),
-    "exposed_memory_share": column_types.share(
-        "Exposed copies and memsets as a share of the window; null if it is empty", null=True
-    ),
-    "idle_share": column_types.share("Idle time as a share of the window; null if it is empty", null=True),
-    "gpu": column_types.integer("Number of the GPU."),
-}
-TABLES = {
-    "temporal_breakdown": Table(temporal_breakdown, COLUMNS, MEANINGS),
-    "breakdown_by_gpu": Table(breakdown_by_gpu, [*GPU_TIMES, *SHARES], MEANINGS),
-}
+TABLES = {"temporal_breakdown": BREAKDOWN, "breakdown_by_gpu": BY_GPU}
 
 ANALYSIS = Analysis(
     name="temporal-breakdown",

@@ -1,4 +1,4 @@
-"""The file of a cache entry: a head of JSON, then a text and columns as they lie in memory, each with its checksum.
+"""The file of a cache entry: a head of JSON, then columns as they lie in memory, each with its checksum.
 
 The head names the entry: an entry in another's place is damaged, as is one of another length or with other bytes.
 """
@@ -10,20 +10,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from mmap import mmap
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from zlib import crc32
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
-    Column: TypeAlias = np.ndarray[Any, Any]
+from hta_graph.base.arrays import memory_of
+
+Column: TypeAlias = np.ndarray[Any, Any]
 
 MAGIC = b"hta-graph cache\n"
 ALIGNMENT = 64
 """Columns begin at multiples of a line of the processor's cache."""
 NUMBER_BYTES = 4
 HEAD_AT = len(MAGIC) + 2 * NUMBER_BYTES
-TEXT = "text"
 COLUMN_TYPE = re.compile(r"[<>|](?:b1|[iu][1248]|f[48])")
 
 
@@ -33,22 +33,15 @@ class DamagedEntryError(ValueError):
 
 @dataclass(frozen=True)
 class Entry:
-    """What an entry holds: a record of JSON, read-only columns, and a text."""
+    """What an entry holds: a record of JSON, and read-only columns."""
 
     record: dict[str, Any]
     columns: tuple[Column, ...] = ()
-    text: bytes | bytearray = b""
 
 
 def entry_pieces(name: str, entry: Entry) -> Iterator[bytes | memoryview]:
     """Yield the bytes of an entry's file, piece by piece."""
-    parts = [(TEXT, memoryview(entry.text))] if entry.text else []
-    if entry.columns:
-        import numpy as np  # late: a text needs none
-
-        from hta_graph.base.arrays import memory_of
-
-        parts += [(column.dtype.str, memory_of(np.ascontiguousarray(column))) for column in entry.columns]
+    parts = [(column.dtype.str, memory_of(np.ascontiguousarray(column))) for column in entry.columns]
     described = [[kind, len(part), crc32(part)] for kind, part in parts]
     head = json.dumps({"name": name, "parts": described, "record": entry.record}).encode()
     yield MAGIC + len(head).to_bytes(NUMBER_BYTES, "little") + crc32(head).to_bytes(NUMBER_BYTES, "little")
@@ -69,7 +62,6 @@ def read_entry(name: str, data: mmap | bytes) -> Entry:
     head = read_head(data)
     if head["name"] != name:
         raise DamagedEntryError("it is another entry")
-    text = b""
     columns: list[Column] = []
     size = HEAD_AT + int.from_bytes(data[len(MAGIC) : len(MAGIC) + NUMBER_BYTES], "little")
     with memoryview(data) as view:
@@ -79,19 +71,14 @@ def read_entry(name: str, data: mmap | bytes) -> Entry:
             with view[begin:size] as part:
                 if len(part) != length or crc32(part) != checksum:
                     raise DamagedEntryError("a part is not what was written")
-                if kind == TEXT:
-                    text = bytes(part)
-            if kind != TEXT:
-                columns.append(_column(kind, length, data, begin))
+            columns.append(_column(kind, length, data, begin))
     if size != len(data):
         raise DamagedEntryError("its length is another one")
-    return Entry(head["record"], tuple(columns), text)
+    return Entry(head["record"], tuple(columns))
 
 
 def _column(dtype: str, size: int, data: mmap | bytes, begin: int) -> Column:
     """Return a column of some bytes that lies in the given memory."""
-    import numpy as np
-
     if not COLUMN_TYPE.fullmatch(dtype) or size % np.dtype(dtype).itemsize:
         raise DamagedEntryError("a column is of no known type")
     count = size // np.dtype(dtype).itemsize

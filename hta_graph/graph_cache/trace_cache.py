@@ -1,7 +1,4 @@
-"""What is kept of trace files: entries of the cache's folder, found by what a file holds, and the graphs among them.
-
-It needs no arrays: what a command printed is found and printed without importing them.
-"""
+"""What is kept of trace files: entries of the cache's folder, found by what a file holds, and the graphs among them."""
 
 from __future__ import annotations
 
@@ -65,7 +62,7 @@ class GraphCache:
             return
         name = self._name(path, kind, asked)
         record = {"kind": kind, "content": content.digest, "file": _shown_name(path), **entry.record}
-        self.folder.write(name, Entry(record, entry.columns, entry.text))
+        self.folder.write(name, Entry(record, entry.columns))
 
     def discard(self, path: Location, kind: str, asked: Any) -> None:
         """Take away an entry whose numbers refer to nothing."""
@@ -76,11 +73,6 @@ class GraphCache:
         if path not in self._contents:
             self._contents[path] = None if is_remote(path) else self._content_of(path)
         return self._contents[path] is not None
-
-    def digest(self, path: Location) -> str | None:
-        """Return the hash of what a file holds; None of one of which nothing can be kept."""
-        content = self._contents[path] if self.look_at(path) else None
-        return None if content is None else content.digest
 
     def watch(self, path: Location) -> None:
         """Hash a file, before it is read; where any change of it would show that can wait until it has been read."""

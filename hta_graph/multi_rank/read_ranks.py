@@ -16,7 +16,7 @@ from hta_graph.attribution.graph_annotations import with_annotations
 from hta_graph.base.errors import HtaGraphError, TraceError
 from hta_graph.base.log import log_warning
 from hta_graph.base.progress import mute_stages
-from hta_graph.base.storage.location import Location, expand_file_lists, is_remote, parallel_map
+from hta_graph.base.storage.location import Location, expand_file_lists, parallel_map
 from hta_graph.build.from_trace import log_clock_faults
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph_cache.cache_folder import CacheFolder
@@ -34,12 +34,10 @@ from hta_graph.multi_rank.read_engine import (
 )
 from hta_graph.trace.decompress import cached_text
 from hta_graph.trace.header import has_node_names, text_size
-from hta_graph.trace.json_reader import FileFacts
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand_inputs
 from hta_graph.trace.read import Say, find_ranks, log_repairs, number_recordings, read_recordings
 from hta_graph.trace.readers import is_database
-from hta_graph.trace.recorded import Collected
 from hta_graph.trace.table import Trace
 
 if TYPE_CHECKING:
@@ -54,9 +52,6 @@ Report = Callable[[HtaGraphError], None]
 
 MIN_PARALLEL_TEXT = 32 << 20
 """How much text beyond the largest file's (bytes) makes starting processes faster than reading it here."""
-
-LARGE_TEXT = 200 << 20
-"""Text of one file (bytes) that takes longer to read than starting processes for its parts."""
 
 FILE_OVERHEAD_TEXT = 256 << 10
 """Reading any file takes at least as long as this much text (bytes)."""
@@ -242,9 +237,7 @@ def _read_alone(
             with cached_text() if asked.communications else nullcontext():
                 if cache is not None and (known := cached_file(cache, path, ranks, asked)):
                     return [known]
-                shares = _shares_of_large(path, readers, asked)
-                recorded, ranks_by = read_recordings(path, ranks, salvage=asked.salvage, collected=shares)
-                del shares
+                recorded, ranks_by = read_recordings(path, ranks, salvage=asked.salvage)
                 in_header = [trace.rank for trace in recorded]
                 traces = number_recordings(path, recorded, ranks_by, ranks, readers.say)
                 del recorded
@@ -256,18 +249,6 @@ def _read_alone(
         except MemoryError:
             pass  # what was read is let go first
         raise out_of_memory_error(path)
-
-
-def _shares_of_large(path: Location, readers: ReadOptions, asked: RankRequest) -> tuple[Collected, FileFacts] | None:
-    """Return the columns of a large file that multiple processes read; None where it must be read here."""
-    # Damage and communications need the text itself. What starts processes is imported for nothing else.
-    if asked.salvage or asked.communications or readers.jobs == 1 or is_remote(path) or not path.is_file():
-        return None
-    if text_size(path) < LARGE_TEXT or is_database(path):
-        return None
-    from hta_graph.multi_rank.large_file import collect_in_shares
-
-    return collect_in_shares(path, readers.jobs, readers.memory)
 
 
 def _take(traces: list[Trace]) -> Trace:

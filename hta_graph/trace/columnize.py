@@ -63,18 +63,17 @@ def collect_columns(parts_of_file: Iterable[FilePart]) -> Collected:
     for part in parts_of_file:
         groups += _part_columns(part, offset, collected)
         offset += len(part.rows)
-        collected.parts.append((len(part.rows), len(collected.arrows), len(collected.old_launches)))
         del part  # else two parts' rows would be in memory while the next one is decoded
-    collected.columns = join_groups(groups)
+    collected.columns = _join_groups(groups)
     return collected
 
 
-def join_groups(groups: Sequence[FileColumns]) -> FileColumns:
+def _join_groups(groups: Sequence[FileColumns]) -> FileColumns:
     """Join columns in the order of the file; those of the groups are let go."""
     lengths = [len(columns["index"]) for columns in groups]
     columns = {name: join_column([columns.pop(name, None) for columns in groups], lengths, name) for name in ABSENT}
     if (columns["index"][1:] < columns["index"][:-1]).any():
-        # Rows of different groups stand in turn in a file.
+        # Rows of different phases stand in turn in a file.
         order = np.argsort(columns["index"], kind="stable")
         columns = {name: column[order] if column.strides[0] else column for name, column in columns.items()}
     return columns

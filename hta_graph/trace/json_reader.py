@@ -424,24 +424,13 @@ class Parts:
     ``header``, ``count`` and ``non_objects`` (of rows), ``tolerant`` and ``fault`` (what is wrong with it, if anything
     is) are known when all parts have been taken; ``taken`` is how much of the text (bytes) the parts until now stood
     in. With ``salvage`` reading continues behind what is no JSON: ``skipped`` events of ``skipped_bytes``, and perhaps
-    ``skipped_more`` where no event can be seen in these. Of a ``share`` only every n-th part (its second number) is
-    decoded, from one on (its first); ``parts`` counts all of them.
+    ``skipped_more`` where no event can be seen in these.
 
-    Raises, while iterating, ``TraceError``: the text is JSON of another shape, or cannot be cut without decoding it.
+    Raises, while iterating, ``TraceError``: the text is JSON of another shape.
     """
 
-    def __init__(
-        self,
-        path: Location,
-        raw: bytes | TextStream,
-        shape: RowShape[Any],
-        *,
-        salvage: bool = False,
-        share: tuple[int, int] = (0, 1),
-    ) -> None:
+    def __init__(self, path: Location, raw: bytes | TextStream, shape: RowShape[Any], *, salvage: bool = False) -> None:
         self._path = path
-        self._share, self._shares = share
-        self.parts = 0
         self._stream = raw if isinstance(raw, TextStream) else None
         self._raw = b"" if isinstance(raw, TextStream) else raw
         self._gone = 0
@@ -525,8 +514,6 @@ class Parts:
         """Hold all text that is left; return whether there was more than is held."""
         if self._stream is None:
             return False
-        if self._shares > 1:
-            raise TraceError(self._path, "cannot be read in shares: each would hold all of it")
         self._raw = b"".join((self._raw, *self._stream.pieces()))
         self._stream = None
         return True
@@ -540,22 +527,17 @@ class Parts:
                 at = self._read_more(PART_BYTES + PART_BYTES // 4, begin, at)
                 if self._stream is None and len(self._raw) - at <= 2 * PART_BYTES:
                     break
-                cut = self._decode_next_part(at) if self._is_own else self._skip_next_part(at)
+                cut = self._decode_next_part(at)
                 if cut is None:
                     if self._read_all():  # an event is longer than what was held
                         continue
                     break
                 at = cut[1]
                 self.taken = self._gone + at
-                if self._is_own:
-                    yield cut[0]
-                self.parts += 1
+                yield cut[0]
                 del cut
             self._read_all()
             self.taken = self.length
-            if not self._is_own:
-                self.parts += 1
-                return
             last = self._decode_rest(begin, at)
         except FaultError as fault:
             self._read_all()
@@ -566,11 +548,6 @@ class Parts:
             # The parts before the break are out already; of the last one what is whole is saved.
             last = FilePart([], b"[]") if begin is None else self._whole_events(at, fault.byte)
         yield last
-        self.parts += 1
-
-    @property
-    def _is_own(self) -> bool:
-        return self.parts % self._shares == self._share
 
     def _first_event(self) -> int | None:
         """Return where the array's elements begin, if that is plain to see."""
@@ -598,14 +575,7 @@ class Parts:
                 if fault.cause:
                     raise  # no wrong cut but broken text
                 self._in_vain += boundary.start() - at
-            if self._shares > 1:
-                raise TraceError(self._path, "holds what looks like the end of an event inside of one")
         return None  # what looks like boundaries lies inside an event
-
-    def _skip_next_part(self, at: int) -> tuple[FilePart, int] | None:
-        """Return where the next part begins, which the decoder of another share must find at the same place."""
-        boundary = BOUNDARY.search(self._raw, at + PART_BYTES)
-        return None if boundary is None else (FilePart([], b""), boundary.end())
 
     def _decode_rest(self, begin: int | None, at: int) -> FilePart:
         """Decode what is left from a place on, with the keys before and after the array."""
@@ -816,7 +786,6 @@ class RowReader:
         content: its bytes, or the stream of them: of these only what the next part needs is held.
         shape: what to read of each row.
         salvage: recover the complete events of a damaged file.
-        share: decode only every n-th part (the second number), from one on (the first).
 
     Raises, while iterating, ``TraceError``: not JSON, JSON of another shape, broken off and not to be salvaged, or more
     events than there is memory for.
@@ -829,13 +798,12 @@ class RowReader:
         shape: RowShape[Any] = EVENT_ROWS,
         *,
         salvage: bool = False,
-        share: tuple[int, int] = (0, 1),
     ) -> None:
         self._path = path
         self._salvage = salvage
         self._content = content
         text = content.data if isinstance(content, FileBytes) else content
-        self._parts = Parts(path, text, shape, salvage=salvage, share=share)
+        self._parts = Parts(path, text, shape, salvage=salvage)
         self._salvaged: str | None = None
         self._is_through = False
 
@@ -883,11 +851,6 @@ class RowReader:
             pass
         parts = self._parts
         return FileFacts(parts.header, parts.non_objects, parts.tolerant, self._salvaged, parts.skipped)
-
-    @property
-    def parts(self) -> int:
-        """How many parts the text has, of all shares, when all rows have been taken."""
-        return self._parts.parts
 
     @property
     def closed_text(self) -> bytes:

@@ -21,7 +21,7 @@ from hta_graph.trace.decompress import FileBytes, TextStream, open_text, read_by
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.formats import foreign_trace_error, writer_of
 from hta_graph.trace.header import has_captures, has_gpu_rows, has_labelled_processes, has_node_names, peek_header
-from hta_graph.trace.json_reader import ROWS_BY_PHASE, FileFacts, Header, RowReader, has_plain_header
+from hta_graph.trace.json_reader import ROWS_BY_PHASE, Header, RowReader, has_plain_header
 from hta_graph.trace.kept_inputs import keeping_inputs
 from hta_graph.trace.launch_arrows import match_launches_by_arrows
 from hta_graph.trace.lost_returns import end_frames_with_callers
@@ -42,7 +42,6 @@ from hta_graph.trace.rank_files import (
     with_captures_of_ranks,
 )
 from hta_graph.trace.readers import is_database, reader_of
-from hta_graph.trace.recorded import Collected
 from hta_graph.trace.table import Trace
 
 Say = Callable[[str], None]
@@ -80,17 +79,11 @@ def read_without_log(place: Location, *, salvage: bool) -> Trace:
 
 
 def read_recordings(
-    place: Location,
-    ranks: Collection[int] | None = None,
-    process: str | None = None,
-    *,
-    salvage: bool,
-    collected: tuple[Collected, FileFacts] | None = None,
+    place: Location, ranks: Collection[int] | None = None, process: str | None = None, *, salvage: bool
 ) -> tuple[list[Trace], str]:
     """Read the traces of all recordings in a file, of nearly every file one; and how several ranks are numbered.
 
     Where a reader can leave out ranks it reads only some ``ranks``, or one ``process``, if the file has them.
-    ``collected`` are the columns and facts of the file where others have read them.
 
     Raises:
         TraceError: it cannot be read.
@@ -101,11 +94,8 @@ def read_recordings(
             for recorded in reader.columns(place, ranks, process, salvage=salvage)
         ]
         return [trace for trace, _ in found], found[0][1]
-    if collected is None:
-        with open_text(place, has_plain_header) as content:
-            traces = traces_of_bytes(place, content, salvage=salvage)
-    else:
-        traces = _traces_of_columns(place, *collected, None)
+    with open_text(place, has_plain_header) as content:
+        traces = traces_of_bytes(place, content, salvage=salvage)
     linked = [match_launches_by_external_id(match_launches_by_arrows(found)) for found in traces]
     return [end_frames_with_callers(found) for found in linked], ""
 
@@ -135,24 +125,17 @@ def traces_of_bytes(path: Location, content: FileBytes | TextStream, *, salvage:
     """
     with paused_gc():
         rows = RowReader(path, content, ROWS_BY_PHASE, salvage=salvage)
-        return _traces_of_columns(path, collect_columns(keeping_inputs(path, rows)), rows.facts, content)
-
-
-def _traces_of_columns(
-    path: Location, collected: Collected, facts: FileFacts, content: FileBytes | TextStream | None
-) -> list[Trace]:
-    traces = assemble_traces(path, collected, facts)
-    _refuse_foreign(path, content, traces, facts.header)
-    return traces
+        collected = collect_columns(keeping_inputs(path, rows))
+        traces = assemble_traces(path, collected, rows.facts)
+        _refuse_foreign(path, content, traces, rows.facts.header)
+        return traces
 
 
 SCHEMA_VERSION = "schemaVersion"
 HOST_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
 
 
-def _refuse_foreign(
-    path: Location, content: FileBytes | TextStream | None, traces: Sequence[Trace], header: Header
-) -> None:
+def _refuse_foreign(path: Location, content: FileBytes | TextStream, traces: Sequence[Trace], header: Header) -> None:
     """Refuse a Chrome trace of another program.
 
     It has no header of PyTorch's profiler, nor rows of its categories; or it has both, and marks of a program that is

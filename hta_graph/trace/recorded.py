@@ -93,8 +93,6 @@ class Collected:
     arrows: list[Arrow] = dataclasses.field(default_factory=list)
     old_launches: list[Any] = dataclasses.field(default_factory=list)
     counts: Counter[str] = dataclasses.field(default_factory=Counter)
-    parts: list[tuple[int, int, int]] = dataclasses.field(default_factory=list)
-    """Of each part of the text the number of its rows, and how long ``arrows`` and ``old_launches`` are behind it."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Commands of the product and another program in turn, from the start of a process to its exit, as ratios with spread.
 
-A pair is the other program, the first question with an empty cache, the same question again, and the question after
-another one about the same files, directly after each other: a machine that slows down for a while slows down all.
+A pair is the other program, the first question with an empty cache, and the question after another one about the same
+files, directly after each other: a machine that slows down for a while slows down all.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SHARED_INPUTS = (
 )
 SAMPLE = Path(__file__).parents[1] / "multi_rank" / "recorded" / "stages_every"
 QUESTIONS = ("critical-path", "report", "attribution", "roofline", "diff", "what-if", "stragglers")
-FIRST, AGAIN, AFTER_ANOTHER = "first", "again", "after `info`"
-"""With an empty cache; with the answer in it; with the graphs in it alone."""
+FIRST, AFTER_ANOTHER = "first", "after `info`"
+"""With an empty cache; with the graphs in it."""
 PAGE = "evidence/speed.md"
 
 
@@ -161,14 +161,13 @@ def measure(trace: Path, questions: Sequence[str], other: Other, pairs: int, scr
     run_cold(own_command("critical-path", trace, scratch))
     for question in questions:
         command = own_command(question, trace, scratch)
-        every = [FIRST, AGAIN, AFTER_ANOTHER] if cached else [FIRST]
+        every = [FIRST, AFTER_ANOTHER] if cached else [FIRST]
         found = [Measured(name_of(trace), question, asked) for asked in every]
         for number in range(pairs):
             say(f"{name_of(trace)}: {question}, pair {number + 1} of {pairs}")
             base = run_cold(beside)
             for measured in found:
-                if measured.asked != AGAIN:
-                    shutil.rmtree(folder, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
                 if measured.asked == AFTER_ANOTHER:
                     for input_ in inputs_of_question(question, trace, scratch):
                         run_cold([*own_command("info", input_, scratch), *cached])

@@ -8,7 +8,8 @@ from typing import get_args
 from analyses.compare.diff import job_diff, run_diff
 from analyses.compare.diff.sides import Measure
 from analyses.declare.analysis import Analysis
-from analyses.declare.tables import MORE, Table
+from analyses.declare.columns import MORE, Table
+from analyses.declare.tables import Table as OldTable
 from analyses.questions import raw_memory_timeline
 from tests.generate.index import every_analysis
 from tests.generate.properties import (
@@ -19,7 +20,7 @@ from tests.generate.properties import (
     integer,
     list_of,
     ns,
-    number,
+    of_column,
     one_of,
     record,
     share,
@@ -70,11 +71,11 @@ def _tables(name: str, tables: Mapping[str, Table]) -> Schema:
 
 
 def _row(table: Table) -> Schema:
-    found = record({name: table.meaning(name) for name in table.columns if name != MORE}, "A row.")
-    return {**found, "additionalProperties": MORE_COLUMNS} if MORE in table.columns else found
-
-
-MORE_COLUMNS = number("Value of the counter that the column is named after; null if none.", null=True)
+    if isinstance(table, OldTable):
+        return record({name: table.meaning(name) for name in table.columns}, "A row.")
+    columns = {column.name: of_column(column) for column in table.columns}
+    others = {"additionalProperties": columns.pop(MORE)} if MORE in columns else {}
+    return {**record(columns, "A row."), **others}
 
 
 def diff() -> Schema:

@@ -19,7 +19,7 @@ SCHEMAS = ANALYSES / "schemas"
 
 def made_files() -> Iterator[tuple[Path, str]]:
     """Yield every file with its text."""
-    yield ANALYSES / "help_index.py", index_text()
+    yield ANALYSES / "questions" / "help_index.py", index_text()
     yield _renewed(ANALYSES / "__init__.py", renewed_names)
     for name, schema in every_schema().items():
         yield SCHEMAS / f"{name}.json", schema_text(schema)

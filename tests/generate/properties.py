@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from analyses.declare.column_types import (
-    boolean,
-    bound_by,
-    byte_count,
-    integer,
-    list_of,
-    ns,
-    number,
-    one_of,
-    rate,
-    share,
-    text,
-)
+from analyses.declare import columns
+from analyses.declare.columns import Column
 from hta_graph.model import Reason
 
 __all__ = [
@@ -33,6 +22,7 @@ __all__ = [
     "list_of",
     "ns",
     "number",
+    "of_column",
     "one_of",
     "rate",
     "reason",
@@ -46,6 +36,36 @@ Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 OF_NUMBERS = {"pattern": "^-?[0-9]+$"}
 """Names of properties that are numbers of ranks or nodes."""
+
+
+def of_column(column: Column) -> Schema:
+    """Describe the values of a column."""
+    return {
+        "type": [column.type, "null"] if column.null else column.type,
+        "description": column.description,
+        **({"enum": [*column.values, *([None] if column.null else [])]} if column.values else {}),
+        **({"items": of_column(column.items)} if column.items else {}),
+    }
+
+
+def _property(described: Callable[..., Column]) -> Callable[..., Schema]:
+    """Describe a property, whose name its object has, as a column of such values is described."""
+    return lambda says, *, null=False: of_column(described("", says, null=null))
+
+
+integer, number, text, ns = map(_property, (columns.integer, columns.number, columns.text, columns.ns))
+boolean, bound_by, byte_count = map(_property, (columns.boolean, columns.bound_by, columns.byte_count))
+rate, share = map(_property, (columns.rate, columns.share))
+
+
+def one_of(labels: Iterable[str], says: str, *, null: bool = False) -> Schema:
+    """Describe a value from a list."""
+    return of_column(columns.text("", says, null=null, values=[*labels]))
+
+
+def list_of(of: Schema, says: str) -> Schema:
+    """Describe a list."""
+    return {"type": "array", "description": says, "items": of}
 
 
 def reason(says: str, *, null: bool = False) -> Schema:

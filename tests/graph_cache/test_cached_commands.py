@@ -22,7 +22,7 @@ from hta_graph.graph_cache.entry_file import Entry, entry_pieces, read_entry
 from hta_graph.graph_cache.trace_cache import GraphCache
 from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.read_communications import read_communications
-from tests.support.cache_entries import Damage, emptied, entries, flipped, keep_no_outputs, swapped, truncated
+from tests.support.cache_entries import Damage, emptied, entries, flipped, swapped, truncated
 from tests.support.command_line import PROGRAM, one_error, run_command
 from tests.support.deep_tests import cases, deep
 from tests.support.large_jobs import generated_job
@@ -44,11 +44,6 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(trace_cache, "FEW_EVENTS", 0)
     monkeypatch.setenv("HTA_GRAPH_CACHE", str(folder))
     return folder
-
-
-@pytest.fixture(autouse=True)
-def graphs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    keep_no_outputs(monkeypatch)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from hta_graph.multi_rank.read_ranks import FILE_OVERHEAD_TEXT
 from hta_graph.multi_rank.worker_readers import ProcessReader
 from hta_graph.trace.header import text_size
 from hta_graph.trace.rank_files import RankFile
-from tests.support.cache_entries import Damage, flipped, keep_no_outputs, swapped, truncated
+from tests.support.cache_entries import Damage, flipped, swapped, truncated
 from tests.support.command_line import PROGRAM, one_error, run_command
 from tests.support.deep_tests import cases, deep
 from tests.support.large_jobs import Said, generated_job
@@ -31,11 +31,6 @@ ALWAYS = ("--summaries", "always")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a job of a few ranks."""
     return generated_job(tmp_path_factory.mktemp("jobs") / "job", ranks=RANKS, ranks_per_host=2)
-
-
-@pytest.fixture(autouse=True)
-def ranks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    keep_no_outputs(monkeypatch)
 
 
 def asked(capsys: pytest.CaptureFixture[str], job: Path, folder: object, command: str = "stragglers") -> Said:

@@ -6,8 +6,6 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from hta_graph.graph_cache.entry_file import read_entry
 
 Damage = Callable[[list[Path], random.Random], object]
@@ -22,11 +20,6 @@ def entries(folder: Path, kind: str | None = None) -> list[Path]:
 def kind_of(path: Path) -> str:
     """Return what kind of entry a file is."""
     return str(read_entry(path.stem, path.read_bytes()).record["kind"])
-
-
-def keep_no_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let commands keep graphs and nothing that they print, so that each one asks the graphs."""
-    monkeypatch.setattr("analyses.cli.kept_output._kept_outputs", lambda _: None)
 
 
 def truncated(found: list[Path], rng: random.Random) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from analyses.cli.command import Command
-from analyses.cli.kept_output import print_kept_lines, write_kept_json
 from analyses.cli.options import (
     OUTPUT,
     add_answer,
@@ -22,6 +19,7 @@ from analyses.cli.options import (
     add_window_and_loading,
     heading,
 )
+from analyses.cli.outputs import write_json
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
@@ -71,17 +69,14 @@ def _run_critical_path(options: argparse.Namespace) -> None:
 
 
 def _write_path(options: argparse.Namespace) -> None:
-    path = cache(lambda: path_of_window(options))
+    path = path_of_window(options)
     if options.json:
-        write_kept_json("critical-path", options, lambda: _document_of(path(), options))
-    if not (options.json or options.overlay or options.dot):
-        print_kept_lines("critical-path", options, lambda: _lines_of(path(), options))
-        return
-    lines = [] if options.json else _lines_of(path(), options)
+        write_json(options.json, _document_of(path, options), options.left_out)
+    lines = [] if options.json else _lines_of(path, options)
     if options.overlay:
-        write_path_overlay(path(), options.overlay)
+        write_path_overlay(path, options.overlay)
     if options.dot:
-        _write_path_dot(path(), options.dot)
+        _write_path_dot(path, options.dot)
     if not options.json:
         print_lines(lines, wide=options.wide)
 
@@ -120,22 +115,13 @@ def _path_per_step(options: argparse.Namespace) -> None:
         raise UsageError("--per-step covers all steps; omit the other window options")
     if options.overlay or options.dot or options.near is not None:
         raise UsageError("--overlay, --dot and --near need one path; use --step N instead of --per-step")
+    from analyses.questions.critical_path import per_step_document, per_step_lines
+
+    ranks = _steps_of_ranks(options)
     if options.json:
-        write_kept_json("critical-path", options, lambda: _steps_document(_steps_of_ranks(options)))
+        write_json(options.json, per_step_document(ranks), options.left_out)
     else:
-        print_kept_lines("critical-path", options, lambda: _steps_lines(_steps_of_ranks(options)))
-
-
-def _steps_document(ranks: Sequence[RankSteps]) -> dict[str, Any]:
-    from analyses.questions.critical_path import per_step_document
-
-    return per_step_document(ranks)
-
-
-def _steps_lines(ranks: Sequence[RankSteps]) -> list[Line]:
-    from analyses.questions.critical_path import per_step_lines
-
-    return per_step_lines(ranks)
+        print_lines(per_step_lines(ranks), wide=options.wide)
 
 
 def _steps_of_ranks(options: argparse.Namespace) -> list[RankSteps]:

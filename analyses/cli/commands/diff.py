@@ -7,7 +7,6 @@ import gc
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 from analyses.cli.command import Command
@@ -24,9 +23,10 @@ from analyses.cli.options import (
     add_window_and_loading,
     heading,
 )
+from analyses.cli.outputs import Outputs
 from analyses.cli.path_args import InputTraces
 from analyses.cli.rank_inputs import RankInputs
-from analyses.cli.run_analysis import write_kept_answer
+from analyses.cli.run_analysis import write_answer
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.arg_types import RANK, STEP, share_of_one
 from analyses.display.stderr import say
@@ -73,14 +73,14 @@ def _add_test_step(parser: argparse.ArgumentParser) -> None:
 
 def _run_diff(options: argparse.Namespace) -> None:
     """Print what changed between two runs, or write it as JSON, CSV or a figure."""
-    compared = cache(lambda: _compared(options))
+    (answer, scopes, figure), judged, ranks = _compared(options)
     try:
-        write_kept_answer("diff", options, lambda: compared()[0])
+        write_answer("diff", answer, scopes, Outputs.of(options), figure)
     except BrokenPipeError:  # `… | head` has read enough, which must not hide a regression
         if options.fail_above is None:
             raise
     if options.fail_above is not None:
-        _fail_above(options, *compared()[1:])
+        _fail_above(options, judged, ranks)
 
 
 def _compared(options: argparse.Namespace) -> tuple[AnswerOfScopes, Comparison[Lengths], Comparison[Side]]:

@@ -6,12 +6,10 @@ import argparse
 import os
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from analyses.cli.command import Command
-from analyses.cli.kept_output import kept_pieces, write_kept_json
 from analyses.cli.options import (
     OUTPUT,
     add_flight,
@@ -21,7 +19,7 @@ from analyses.cli.options import (
     add_window_and_loading,
     heading,
 )
-from analyses.cli.outputs import check_page_name, print_open_in_browser
+from analyses.cli.outputs import check_page_name, print_open_in_browser, write_json
 from analyses.cli.path_args import OutputFile
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
@@ -63,21 +61,13 @@ def _run_report(options: argparse.Namespace) -> None:
         check_page_name(options.output)
     if options.overlay and not options.output:
         raise UsageError("--overlay needs a page that links it; add -o FILE.html")
-    found = cache(lambda: _verdict_and_page(options))
-
-    def verdict() -> dict[str, Any]:
-        return found()[0]()
-
-    def pages() -> list[bytes]:
-        return [found()[1]()]
-
+    verdict, page = _verdict_and_page(options)
     if options.json:
-        write_kept_json("report", options, verdict)
+        write_json(options.json, verdict(), options.left_out)
     if options.output:
         from hta_graph.base.storage.atomic_write import write_file
 
-        kept = kept_pieces("report", options, pages, lambda page: page.startswith(b"<!DOCTYPE html>"))
-        write_file(options.output, kept)
+        write_file(options.output, page())
         print_open_in_browser(options.output)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyses.cli.command import Command
-from analyses.cli.kept_output import print_kept_lines, write_kept_json
 from analyses.cli.options import add_answer, add_flight, add_inputs, add_jobs, add_near, add_summaries, add_window
+from analyses.cli.outputs import write_json
 from analyses.cli.rank_inputs import RankInputs, print_lines
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.arg_types import factor_text
@@ -17,7 +17,6 @@ from hta_graph.base.errors import UsageError
 from hta_graph.base.progress import begin_stage
 
 if TYPE_CHECKING:
-    from analyses.display.text_layout import Line
     from analyses.questions.what_if import NamedChange, WhatIf
 
 
@@ -59,10 +58,13 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
 
 def _run_what_if(options: argparse.Namespace) -> None:
     """Print or write the predicted length after changes, or without changes the largest savings."""
+    found = _predicted(options)
+    from analyses.questions.what_if import what_if_document, what_if_lines
+
     if options.json:
-        write_kept_json("what-if", options, lambda: _document_of(_predicted(options)))
+        write_json(options.json, what_if_document(found), options.left_out)
     else:
-        print_kept_lines("what-if", options, lambda: _lines_of(_predicted(options)))
+        print_lines(what_if_lines(found), wide=options.wide)
 
 
 def _predicted(options: argparse.Namespace) -> WhatIf:
@@ -82,18 +84,6 @@ def _predicted(options: argparse.Namespace) -> WhatIf:
 
     begin_stage("replaying changes")
     return what_if(graph, window, asked, curve=options.curve, near=options.near)
-
-
-def _document_of(found: WhatIf) -> dict[str, Any]:
-    from analyses.questions.what_if import what_if_document
-
-    return what_if_document(found)
-
-
-def _lines_of(found: WhatIf) -> list[Line]:
-    from analyses.questions.what_if import what_if_lines
-
-    return what_if_lines(found)
 
 
 def read_changes(changes: Sequence[tuple[str, str]]) -> list[NamedChange]:

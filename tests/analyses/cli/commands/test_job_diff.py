@@ -12,7 +12,6 @@ import pytest
 
 from analyses.compare.diff import job_diff
 from tests.simulator.large import read_truth
-from tests.support.cache_entries import keep_no_outputs
 from tests.support.command_line import command_json, run_command
 from tests.support.deep_tests import some_of
 from tests.support.fixed_length_steps import recorded
@@ -96,9 +95,8 @@ def test_few_rows_answer_as_all_do(
 
 @pytest.mark.slow
 def test_kept_skeletons_and_other_engines_answer_the_same(
-    capsys: pytest.CaptureFixture[str], jobs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], jobs: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    keep_no_outputs(monkeypatch)
     first = run_command(capsys, "diff", *jobs, "--json", "-")
     kept = tmp_path / "kept"
     cached = ["--skeletons", "always", "--cache", kept]
