@@ -60,7 +60,7 @@ def test_places_are_counted_in_the_order_of_the_tree(operator: str, place: int, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["hta_graph/arrays.py", "text/csv_text.py"])
+@pytest.mark.parametrize("name", ["hta_graph/base/arrays.py", "text/csv_text.py"])
 def test_some_are_noticed(name: str, tmp_path: Path) -> None:
     origin = copy_of_the_tree(tmp_path)
     some = [defect for defect in DEFECTS if str(defect.path).endswith(name)][:2]
