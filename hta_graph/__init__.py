@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hta_graph.build.from_dataframes import from_dataframes
     from hta_graph.build.from_trace import build_graph, critical_path
     from hta_graph.dependencies.rules import DEFAULT_RULES
-    from hta_graph.export.parquet import load_graph, save_graph
+    from hta_graph.export.parquet import write_parquet
     from hta_graph.export.picture import render
     from hta_graph.export.sync_dependencies import sync_dependencies
     from hta_graph.graph.dependency_graph import DependencyGraph
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hta_graph.multi_rank.read_ranks import read_graphs
     from hta_graph.paths.critical_path import CriticalPath
     from hta_graph.paths.windows import annotation, between, step, whole
+    from hta_graph.store.save import load_graph, save_graph
     from hta_graph.trace.read import read_trace, read_traces
     from hta_graph.trace.table import Trace
     from hta_graph.what_if.changes import insert, remove, reroute, scale, weigh
@@ -53,7 +54,7 @@ _HOME = {
     "build_job": "hta_graph.multi_rank.build_job",
     "critical_path": "hta_graph.build.from_trace",
     "from_dataframes": "hta_graph.build.from_dataframes",
-    "load_graph": "hta_graph.export.parquet",
+    "load_graph": "hta_graph.store.save",
     "read_graphs": "hta_graph.multi_rank.read_ranks",
     "read_job": "hta_graph.multi_rank.build_job",
     "read_trace": "hta_graph.trace.read",
@@ -71,10 +72,11 @@ _HOME = {
     "scenario": "hta_graph.what_if.scenarios",
     "sensitivity": "hta_graph.what_if.sensitivity",
     "slack": "hta_graph.what_if.slack",
-    "save_graph": "hta_graph.export.parquet",
+    "save_graph": "hta_graph.store.save",
     "step": "hta_graph.paths.windows",
     "sync_dependencies": "hta_graph.export.sync_dependencies",
     "whole": "hta_graph.paths.windows",
+    "write_parquet": "hta_graph.export.parquet",
 }
 
 __all__ = [
@@ -114,6 +116,7 @@ __all__ = [
     "sync_dependencies",
     "weigh",
     "whole",
+    "write_parquet",
 ]
 
 

@@ -37,7 +37,7 @@ SAYS = {
     "what_if": "replay with changes, scenarios, slack;\nwhat changes save at most",
     "attribution": "owners of GPU work;\nkernels of CUDA graphs, named by captures",
     "dependencies": "one rule per kind of wait",
-    "graph_cache": "graphs in the user's\ncache folder",
+    "store": "graphs as entries:\ncached, saved, sent",
     "paths": "windows, critical paths, idle gaps",
     "graph": "points, edges, and the facade\nDependencyGraph",
     "base": "shared by all",

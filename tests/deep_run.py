@@ -1,6 +1,6 @@
 """The deep run: fuzz, attacks and costs at size, and its page: ``python -m tests.deep_run [--scale 0.1] [STEP …]``.
 
-Each step has a section of ``docs/evidence/deep_run.md`` that says when, at which commit and with how many cases
+Each step has a section of ``tests/deep_run.md`` that says when, at which commit and with how many cases
 it last ran; a run of some steps leaves the other sections as they are.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from hta_graph.base.text.sanitize import sanitize_lines
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "evidence" / "deep_run.md"
+PAGE = ROOT / "tests" / "deep_run.md"
 HEAD = """# Deep run results
 
 `bash .ci/deep` runs before a release what takes too long for CI. Each section shows the last run of one step.

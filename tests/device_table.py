@@ -23,7 +23,7 @@ def table() -> str:
 def cells(device: Device) -> tuple[str, ...]:
     """Return a device's row."""
     vector = device.vector_tflops
-    link = " ".join((number(device.link_gb_per_s), device.link)).strip()
+    link = " ".join((number(device.link_gb_per_s), device.link.partition(":")[0])).strip()
     return (
         device.name,
         ", ".join(f"`{name}`" for name in device.recorded),
@@ -45,12 +45,15 @@ def number(value: float | None) -> str:
 
 
 def sources() -> Iterator[str]:
-    """Yield a line for each device: where its numbers are from, and what is to be known of them."""
+    """Yield a line for the devices of one source and note: where their numbers are from, and what is known of them."""
+    alike: dict[str, list[str]] = {}
     for device in known_devices():
-        yield f"- **{device.name}**: {device.source}.{f' {device.note}' if device.note else ''}"
+        alike.setdefault(f"{device.source}.{f' {device.note}' if device.note else ''}", []).append(device.name)
+    for text, names in alike.items():
+        yield f"- **{', '.join(names)}**: {text}"
 
 
-PART = GeneratedSection("evidence/devices.md", "devices", table)
+PART = GeneratedSection("reference/devices.md", "devices", table)
 
 
 if __name__ == "__main__":

@@ -162,16 +162,11 @@ def _some_steps(side: Side, places: Ints) -> Side:
 
 def _single_step(side: Side, place: int) -> Side:
     around = Neighbors(side.numbers, side.lengths_ns, side.scopes)
-    return replace(_some_steps(side, np.array([place])), around=around)
+    return replace(_some_steps(side, np.array([place])), neighbors=around)
 
 
 def _some_job_steps(side: JobSide, places: Ints) -> JobSide:
-    own = places.tolist()
-    return replace(
-        side,
-        every_length=tuple(side.every_length[at] for at in own),
-        step_numbers=tuple(side.step_numbers[at] for at in own),
-    )
+    return replace(side, lengths_ns=side.lengths_ns[places], numbers=side.numbers[places])
 
 
 def _traces_in(folders: Sequence[Path]) -> list[list[Path]]:
@@ -233,8 +228,8 @@ def _compare_job_parts(paths: Sequence[Path], ranks: dict[str, Side], tallies: d
     except HtaGraphError:
         return
     of_rank = ranks[paths[0].name]
-    for one, other in _splits(len(side.every_length)):
-        numbers = [set(np.array(side.step_numbers)[places].tolist()) for places in (one, other)]
+    for one, other in _splits(len(side.lengths_ns)):
+        numbers = [set(side.numbers[places].tolist()) for places in (one, other)]
         parts = [
             _some_steps(of_rank, np.flatnonzero([number in own for number in of_rank.numbers.tolist()]))
             for own in numbers

@@ -158,7 +158,7 @@ def equal_recorded(folders: Sequence[Path]) -> dict[str, Tally]:
         for rank, profile in ranks.items():
             for one, other in halves(profile):
                 if tallies["parts of a job" if rank == "job" else "parts of a rank"].add(one, other):
-                    _print(f"  {name} {rank}: {one.side.every_length} {other.side.every_length}")
+                    _print(f"  {name} {rank}: {one.side.lengths_ns.tolist()} {other.side.lengths_ns.tolist()}")
     for name, ranks in known.items():
         for rank, profile in known.get(f"{name}2", {}).items():
             if rank in ranks and tallies["repetitions"].add(ranks[rank], profile):

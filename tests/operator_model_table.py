@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from hta_graph.roofline.cost_models.table import MODELS
-from hta_graph.roofline.demand import CostModel
 from tests.support.generated_section import GeneratedSection
 
 
 def table() -> str:
-    """Return the table."""
-    rows = [
-        "| operators | FLOPs | least bytes |",
-        "|---|---|---|",
-        *map(row_of, MODELS),
-    ]
-    return "\n" + "\n".join(rows) + "\n\n"
+    """Return the table: a row for all models that count alike."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for model in MODELS:
+        alike.setdefault((model.flops, model.bytes), []).extend(model.operators)
+    rows = [row_of(operators, *counted) for counted, operators in alike.items()]
+    return "\n" + "\n".join(["| operators | FLOPs | least bytes |", "|---|---|---|", *rows]) + "\n\n"
 
 
-def row_of(model: CostModel) -> str:
-    """Return a model's row."""
-    names = ", ".join(f"`{name.removeprefix('aten::')}`" for name in model.operators)
-    return f"| {names} | {escaped(model.flops)} | {escaped(model.bytes)} |"
+def row_of(operators: list[str], flops: str, least_bytes: str) -> str:
+    """Return a row: operators, and what is counted for each."""
+    names = ", ".join(f"`{name.removeprefix('aten::')}`" for name in operators)
+    return f"| {names} | {escaped(flops)} | {escaped(least_bytes)} |"
 
 
 def escaped(text: str) -> str:
@@ -28,7 +26,7 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*")
 
 
-PART = GeneratedSection("evidence/operator_models.md", "models", table)
+PART = GeneratedSection("reference/operator_models.md", "models", table)
 
 
 if __name__ == "__main__":

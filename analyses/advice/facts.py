@@ -1,22 +1,22 @@
-"""Facts that rules need about a path (times by class, GPU work, places in the program), and findings of rules."""
+"""Facts that rules need about a path: times by class, GPU work, places in the program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from analyses.display.sentence_format import as_sentence, time_and_share
-from analyses.messages.advice import Advice, saving_and_share
+from analyses.display.sentence_format import time_and_share
+from analyses.source.window_report import WindowFacts
 from hta_graph.base.arrays import distinct, first_of_runs, last_of_runs, run_numbers, split_intervals, summed_by
 from hta_graph.base.errors import DefectError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.numbered_names import row_labels
+from hta_graph.graph.open_names import time_by_open_name
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.gpu_activity import Activities, activities
@@ -44,18 +44,31 @@ HOST_CLASSES = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING)
 """The classes of time in which the path is on a CPU thread, in recorded work or in none."""
 
 
+class LostTime(NamedTuple):
+    """A time (ns) that is lost, and whether it is cut to what rows allow."""
+
+    ns: int
+    is_cut: bool
+
+
 class PathFacts:
     """A path and facts about it, each computed once on first use."""
 
-    def __init__(self, path: CriticalPath) -> None:
+    def __init__(self, path: CriticalPath, answers: dict[Callable[[Any], Any], Any] | None = None) -> None:
         self.path = path
-        self.answers: dict[Callable[[Any], Any], Any] = {}
+        self.answers: dict[Callable[[Any], Any], Any] = {} if answers is None else answers
         """Results that several rules share."""
 
     @staticmethod
     def of(path: CriticalPath) -> PathFacts:
-        """Return the facts about a path: the same ones each time."""
-        return _facts_of(path)
+        """Return the facts about a path; those that are known are kept with it."""
+        return PathFacts(path, path.answers.setdefault(PathFacts, {}))
+
+    @property
+    @memoized
+    def of_window(self) -> WindowFacts:
+        """What the graph knows of the window."""
+        return WindowFacts.of(self.path.window, self.graph)
 
     @property
     def graph(self) -> DependencyGraph:
@@ -94,12 +107,14 @@ class PathFacts:
 
     # -- what savings are of, and what rows allow ----------------------------------------------------------------------
 
-    @cached_property
+    @property
+    @memoized
     def priced(self) -> Bounds:
         """What changes save at most of what the user pays for: of a step its iteration, else the path's window."""
         return Bounds.of(self.graph, self.priced_window)
 
-    @cached_property
+    @property
+    @memoized
     def priced_window(self) -> Window:
         """The window that savings are of."""
         return priced_window(self.graph, self.path.window)
@@ -109,7 +124,8 @@ class PathFacts:
         """Whether savings are of an iteration while the path is of another window, such as a latency."""
         return self.priced_window != self.path.window
 
-    @cached_property
+    @property
+    @memoized
     def bounds(self) -> Bounds:
         """What the rows of the path's own window allow, whose times sentences report."""
         return Bounds.of(self.graph, self.path.window) if self.prices_iteration else self.priced
@@ -120,7 +136,7 @@ class PathFacts:
 
     def saving(self, ns: int) -> str:
         """Print a saving with its share of what savings are of."""
-        return saving_and_share(ns, self.priced.length_ns, of_iteration=self.prices_iteration)
+        return time_and_share(ns, self.priced.length_ns, " of the iteration" * self.prices_iteration)
 
     def saving_of(self, ns: int) -> str:
         """Print a saving with its bare share of what savings are of, which the sentence names."""
@@ -134,15 +150,15 @@ class PathFacts:
             return "the window"
         return "the iteration" if window.form == "gpu" else "the step"
 
-    def lost(self, ns: int, bound_ns: int) -> str:
-        """Print a time that is lost and its share of the window: as "at most" its bound, where rows allow no more.
+    def lost(self, ns: int, bound_ns: int) -> LostTime:
+        """Return a time that is lost: "at most" its bound, where rows allow no more.
 
         Raises:
             DefectError: it exceeds its bound, and :data:`RAISES` asks for that.
         """
         if ns > bound_ns and RAISES:
             raise DefectError(f"{self.graph.path}: a sentence says {ns} ns, and rows allow {bound_ns} ns")
-        return self.timed(ns) if ns <= bound_ns else f"at most {self.timed(bound_ns)}"
+        return LostTime(min(ns, bound_ns), ns > bound_ns)
 
     # -- the path's pieces ---------------------------------------------------------------------------------------------
 
@@ -159,12 +175,14 @@ class PathFacts:
         owner = self.path.segment_table.event
         return rows[owner] & (owner >= 0) if len(rows) else np.zeros(len(owner), np.bool_)
 
-    @cached_property
+    @property
+    @memoized
     def lengths(self) -> Ints:
         """How long each piece is (ns)."""
         return self.path.segment_table.length
 
-    @cached_property
+    @property
+    @memoized
     def pause_times(self) -> Ints:
         """How long each piece is work of the host, in operators or in none, in a pause between launching calls (ns)."""
         pieces, found = self.path.segment_table, np.zeros(len(self.lengths), np.int64)
@@ -207,7 +225,8 @@ class PathFacts:
         """Return the time of some classes (ns)."""
         return sum(self.path.by_bound_ns[bound.label] for bound in classes)
 
-    @cached_property
+    @property
+    @memoized
     def host_ns(self) -> int:
         """How long the path is on the host (ns)."""
         return self.class_ns(*HOST_CLASSES)
@@ -230,28 +249,21 @@ class PathFacts:
         return None
 
     def _name_open_most(self, rows: Ints, times: Ints, kinds: tuple[EventKind, ...]) -> str | None:
-        nesting, pieces, names = self.graph.nesting(*kinds), self.path.segment_table, self.graph.event_table.name
-        open_, levels = nesting.open_at(pieces.lane[rows], pieces.start[rows]), list[Ints]()
-        first_level = np.full(len(self.graph.names), len(self.graph.names))
-        sums = np.zeros(len(self.graph.names), np.int64)
-        while (open_ >= 0).any():
-            name = np.where(open_ >= 0, names[open_], -1)
-            # What is open inside itself is open once.
-            new = (name >= 0) & ~np.any([name == inner for inner in levels], axis=0)
-            np.add.at(sums, name[new], times[rows[new]])
-            np.minimum.at(first_level, name[new], len(levels))
-            levels.append(name)
-            open_ = np.where(open_ >= 0, nesting.parent[open_], -1)
+        nesting, pieces = self.graph.nesting(*kinds), self.path.segment_table
+        innermost = nesting.open_at(pieces.lane[rows], pieces.start[rows])
+        events, count = self.graph.event_table, len(self.graph.names)
+        sums, first_level = time_by_open_name(nesting.parent, events.name, innermost, times[rows], count)
         most = np.flatnonzero(2 * sums > times[rows].sum())
         if not len(most):
             return None
         return self.graph.names[int(most[np.lexsort((first_level[most], sums[most]))[0]])]
 
-    def largest_records(self, chosen: Bools) -> list[dict[str, object]]:
+    def largest_records(self, chosen: Bools) -> list[dict[str, Any]]:
         """Return :meth:`largest_names` as evidence lists them."""
         return [{"name": name, "time_ns": ns, "count": count} for name, ns, count in self.largest_names(chosen)]
 
-    @cached_property
+    @property
+    @memoized
     def other_threads_ns(self) -> int:
         """How much of the path's silence other threads fill with operators or collectives of Gloo (ns)."""
         events, silent = self.graph.event_table, self.segments_in_classes(BoundBy.CPU_GAP)
@@ -279,12 +291,13 @@ class PathFacts:
 
     # -- the GPU's work ------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
+    @memoized
     def work(self) -> Activities:
         """The GPU activities that run in the window, cut to it; of a job while the path is on their rank."""
         every, window = activities(self.graph), self.path.window
         inside = every.take((every.end > window.start_ns) & (every.start < window.end_ns))
-        if len(self.graph.rank_graphs) > 1:
+        if self.graph.is_job:
             return self._on_rank_of_path(inside)
         start, end = (times.clip(window.start_ns, window.end_ns) for times in (inside.start, inside.end))
         return Activities(inside.row, start, end, inside.lane, inside.type, inside.call)
@@ -300,12 +313,14 @@ class PathFacts:
         joined = Activities.join(found)
         return joined.take(np.lexsort((joined.start, joined.row)))
 
-    @cached_property
+    @property
+    @memoized
     def has_gpu_rows(self) -> bool:
         """Whether the trace holds anything that a GPU did."""
         return bool(self.graph.is_gpu.any())
 
-    @cached_property
+    @property
+    @memoized
     def busy(self) -> Intervals:
         """When the GPU works on anything."""
         return self.work.busy()
@@ -315,12 +330,14 @@ class PathFacts:
         pieces = self.path.segment_table
         return self.busy.covered_until(pieces.end[chosen]) - self.busy.covered_until(pieces.start[chosen])
 
-    @cached_property
+    @property
+    @memoized
     def gpu_idle_ns(self) -> int:
         """How long the GPU has nothing to do."""
         return self.path.length_ns - self.busy.total
 
-    @cached_property
+    @property
+    @memoized
     def busiest_stream_idle_ns(self) -> int:
         """How long the busiest stream, of a job that of the path's rank, has nothing to do.
 
@@ -338,7 +355,8 @@ class PathFacts:
 
     # -- where in the program ------------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
+    @memoized
     def has_stacks(self) -> bool:
         """Whether the trace holds Python frames."""
         return bool((self.graph.event_table.kind == EventKind.PYTHON_FUNCTION).any())
@@ -375,7 +393,7 @@ class PathFacts:
             at = int(frames.parent[at])
         return self.graph.name_of(at) if at >= 0 else ""
 
-    def sites(self, calls: Ids, times: Ints, count: int = 3) -> list[dict[str, object]]:
+    def sites(self, calls: Ids, times: Ints, count: int = 3) -> list[dict[str, Any]]:
         """Add up times (ns) by the place of their calls: the largest places as evidence lists them."""
         if not len(calls):
             return []
@@ -397,87 +415,3 @@ class PathFacts:
             total[1] += int(sums[at])
         ordered = sorted(found.items(), key=lambda item: -item[1][1])[:count]
         return [{"site": site, "calls": calls_there, "time_ns": ns} for site, (calls_there, ns) in ordered]
-
-
-@memoized
-def _facts_of(path: CriticalPath) -> PathFacts:
-    return PathFacts(path)
-
-
-Confidence = Literal["high", "medium", "low"]
-"""High: the trace records it. Medium: it rests on inference, or on time that a recording itself lengthens or that may
-include waiting for others. Low: another reading of the same trace is as likely."""
-
-
-@dataclass(frozen=True)
-class PathFinding:
-    """What a rule finds: sentences for people, and its evidence as JSON has it (times in ns).
-
-    Of a verdict ``text`` is the sentence and ``detail`` is what follows it; of advice ``action`` is what to do, in one
-    imperative line without a period, and ``text`` is why. ``saves_at_most_ns`` is ``None`` where nothing is to be
-    saved: of the verdict, and of how to record. ``saves_ns`` is what replay predicts; ``None`` where no change of the
-    graph stands for the remedy, or without replay; ``takes_longer`` may name an item that takes a rank longer than the
-    others, and its class. ``bound_ns`` is what the rows of the priced window allow at most;
-    ``is_cut``: replay promises more, and ``saves_ns`` is that bound.
-    """
-
-    text: str
-    evidence: Mapping[str, Any]
-    confidence: Confidence = "high"
-    saves_at_most_ns: int | None = None
-    rule: str = ""
-    saves_ns: int | None = None
-    takes_longer: tuple[str | None, str] | None = None
-    action: str = ""
-    detail: str = ""
-    bound_ns: int | None = None
-    is_cut: bool = False
-
-    @classmethod
-    def of_advice(
-        cls,
-        said: Advice,
-        evidence: Mapping[str, Any],
-        confidence: Confidence = "high",
-        saves_at_most_ns: int | None = None,
-    ) -> PathFinding:
-        """Return a finding that says what to do and why."""
-        return cls(said.why, evidence, confidence, saves_at_most_ns, action=said.action)
-
-    @property
-    def saving(self) -> tuple[int, bool]:
-        """What following it saves (ns; 0: nothing), and whether that is "at most"."""
-        if self.saves_ns is None:
-            return self.saves_at_most_ns or 0, True
-        return self.saves_ns, self.is_cut
-
-    @property
-    def sentences(self) -> str:
-        """All that the finding says: a single sentence as it is, several as sentences."""
-        parts = [part for part in (self.action, self.text, self.detail) if part]
-        return " ".join(map(as_sentence, parts)) if len(parts) > 1 else self.text
-
-    def as_record(self) -> dict[str, Any]:
-        """Return the finding as JSON lists it."""
-        return {
-            "rule": self.rule,
-            "text": self.sentences,
-            "evidence": dict(self.evidence),
-            "saves_at_most_ns": self.saves_at_most_ns,
-            "saves_ns": self.saves_ns,
-            "bound_ns": self.bound_ns,
-            "confidence": self.confidence,
-        }
-
-
-@dataclass(frozen=True)
-class AdviceRule:
-    """A rule: its name in answers, and what finds it."""
-
-    name: str
-    find: Callable[[PathFacts], PathFinding | None]
-
-    def __call__(self, facts: PathFacts) -> PathFinding | None:
-        """Look at a path; ``None`` without a finding that is sure."""
-        found = self.find(facts)
-        return found and replace(found, rule=self.name)

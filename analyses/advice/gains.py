@@ -17,15 +17,18 @@ from functools import cached_property
 
 import numpy as np
 
-from analyses.advice.facts import NOTABLE_SHARE, PathFacts, PathFinding
-from analyses.advice.host_rules import host_may_poll, may_be_polling
+from analyses.advice import headline
+from analyses.advice.facts import NOTABLE_SHARE, PathFacts
+from analyses.advice.host_facts import host_may_poll, may_be_polling
+from analyses.advice.rule import PathFinding
+from analyses.advice.rules import RULES
 from analyses.display.labels import short_labels
-from analyses.messages import advice, verdict
+from analyses.display.phrases import untrusted
+from analyses.display.sentence_format import brief_share
 from analyses.source.window_report import headline_lengths, headline_subject
 from hta_graph.base.errors import QueryError
 from hta_graph.base.progress import tracked
 from hta_graph.base.text.shorten import short_name, shorten_middle
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy, Floats
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.intervals import union
@@ -58,9 +61,6 @@ passes while a collective of Gloo runs."""
 
 COMMUNICATION = (BoundBy.GPU_COMMUNICATION_BOUND.label, GLOO)
 """Causes that may include waiting for other ranks."""
-
-COMMUNICATION_RULES = ("exposed_communication", "serial_communication", "unbucketed_collectives", "gloo_communication")
-"""Advice about communication, which may include waiting for other ranks, too."""
 
 SAME_SHARE = 0.01
 """Gains that differ by less than this share of the window are the same."""
@@ -130,7 +130,7 @@ class Gains:
     @classmethod
     def of(cls, facts: PathFacts) -> Gains | None:
         """Make them ready; None of a job, whose verdict names a rank, and where a window cannot be replayed."""
-        if has_partial_rows(facts.graph) or isinstance(facts.graph, JobGraph) or not facts.path.length_ns:
+        if has_partial_rows(facts.graph) or facts.graph.is_job or not facts.path.length_ns:
             return None
         try:
             return cls(facts, replay_graph(facts.graph, resolved_window(facts.priced_window)))
@@ -259,21 +259,21 @@ def with_gain(facts: PathFacts, finding: PathFinding) -> PathFinding:
     if is_unexplained:
         largest = gains.largest_known
     if largest is None or (is_unexplained and not facts.is_worth(largest.ns)):
-        little = verdict.known_causes_save_little(NOTABLE_SHARE, facts.priced_name)
-        nothing = little if is_unexplained else verdict.NO_SINGLE_CAUSE
+        little = headline.known_causes_save_little(NOTABLE_SHARE, facts.priced_name)
+        nothing = little if is_unexplained else headline.NO_SINGLE_CAUSE
         return replace(finding, text=_headline(facts, gains, evidence["bound_by"], nothing), evidence=evidence)
     halved = gains.consists_of(largest.cause)
-    shorter = verdict.Shorter(
+    shorter = headline.Shorter(
         facts.saving_of(largest.ns), facts.priced_name, gains.at_most(largest), _doubt(gains, largest.cause)
     )
     words, detail = cause_words(facts, largest.cause), finding.detail
     if is_unexplained:
-        text = _headline(facts, gains, evidence["bound_by"], verdict.gain_of_another(words, shorter, halved=halved))
+        text = _headline(facts, gains, evidence["bound_by"], headline.gain_of_another(words, shorter, halved=halved))
     else:
         on_path = facts.share(gains.time_on_path(largest.cause)) / (2 if halved else 1)
         is_little = largest.ns / max(facts.priced.length_ns, 1) < LITTLE * on_path
-        without = verdict.HOST_WORK if _gpu_may_be_polled_for(facts, gains, largest.cause) else verdict.pronoun(words)
-        gain = verdict.gain(shorter, halved=halved, is_little=is_little, without=without)
+        without = headline.HOST_WORK if _gpu_may_be_polled_for(facts, gains, largest.cause) else headline.pronoun(words)
+        gain = headline.gain(shorter, halved=halved, is_little=is_little, without=without)
         text = _headline(facts, gains, largest.cause, gain)
         detail = detail or _saves_less(facts, gains, largest)
         most = max(CAUSES[largest.cause], key=facts.class_ns)
@@ -294,7 +294,7 @@ def _saves_less(facts: PathFacts, gains: Gains, largest: Gain) -> str:
     if other is None or facts.share(longer_ns) <= SAME_SHARE:
         return ""
     halved = gains.consists_of(other.cause)
-    return verdict.saves_less(cause_words(facts, other.cause), facts.saving_of(other.ns), halved=halved)
+    return headline.saves_less(cause_words(facts, other.cause), facts.saving_of(other.ns), halved=halved)
 
 
 def led_by(facts: PathFacts, finding: PathFinding, advice_found: Sequence[PathFinding]) -> PathFinding:
@@ -303,22 +303,22 @@ def led_by(facts: PathFacts, finding: PathFinding, advice_found: Sequence[PathFi
     Waits of the host are such: without them its work and the GPU's overlap, and none of either goes.
     """
     known = "saves_without_ns" in finding.evidence
-    predicted = [one for one in advice_found if one.saves_ns is not None and one.rule in verdict.LEADS]
+    predicted = [one for one in advice_found if one.saves_ns is not None and RULES[one.rule].lead]
     best = max(predicted, key=lambda one: one.saving[0], default=None)
     least = (finding.saves_ns or 0) + SAME_SHARE * facts.priced.length_ns
     if not known or best is None or best.saves_ns is None or best.saves_ns <= least:
         return finding
-    what, condition = verdict.LEADS[best.rule]
-    doubt = verdict.doubt(
-        0, 0, waiting=best.rule in COMMUNICATION_RULES, polling=False, is_low=best.confidence == "low"
-    )
-    shorter = verdict.Shorter(facts.saving_of(best.saves_ns), facts.priced_name, best.is_cut, doubt)
-    bound, lengths = finding.evidence["bound_by"], headline_lengths(facts.path.window, facts.graph)
+    rule = RULES[best.rule]
+    what, condition = rule.lead or ("", "")
+    waiting = rule.kind == "communication"
+    doubt = headline.doubt(0, 0, waiting=waiting, polling=False, is_low=best.confidence == "low")
+    shorter = headline.Shorter(facts.saving_of(best.saves_ns), facts.priced_name, best.is_cut, doubt)
+    bound, lengths = finding.evidence["bound_by"], headline_lengths(facts.of_window)
     if bound == BoundBy.UNEXPLAINED.label:
-        text = _headline(facts, None, bound, verdict.gain_of_another(what, shorter, halved=False))
+        text = _headline(facts, None, bound, headline.gain_of_another(what, shorter, halved=False))
     else:
-        window = headline_subject(facts.path.window, facts.graph)
-        text = verdict.bound_by_advice(window, what, condition, shorter, lengths, has_gpu_rows=facts.has_gpu_rows)
+        window = headline_subject(facts.of_window)
+        text = headline.bound_by_advice(window, what, condition, shorter, lengths, has_gpu_rows=facts.has_gpu_rows)
     evidence = {**finding.evidence, "cause": best.rule, "cause_ns": None, "at_double_speed": False}
     return replace(finding, text=text, detail="", evidence=evidence, saves_ns=best.saves_ns, bound_ns=best.bound_ns)
 
@@ -326,10 +326,10 @@ def led_by(facts: PathFacts, finding: PathFinding, advice_found: Sequence[PathFi
 def bound_by_start_up(facts: PathFacts, finding: PathFinding, start_up: PathFinding) -> PathFinding:
     """Return the verdict on a window most of which happens once: a later recording does not hold it."""
     time_ns = min(int(start_up.evidence["time_ns"]), facts.priced.not_computing_ns)
-    shorter = verdict.Shorter(facts.saving_of(time_ns), facts.priced_name, at_most=False, doubt="")
-    window, lengths = headline_subject(facts.path.window, facts.graph), headline_lengths(facts.path.window, facts.graph)
-    text = verdict.bound_by_advice(
-        window, verdict.START_UP, verdict.RECORDED_LATER, shorter, lengths, has_gpu_rows=facts.has_gpu_rows
+    shorter = headline.Shorter(facts.saving_of(time_ns), facts.priced_name, at_most=False, doubt="")
+    window, lengths = headline_subject(facts.of_window), headline_lengths(facts.of_window)
+    text = headline.bound_by_advice(
+        window, headline.START_UP, headline.RECORDED_LATER, shorter, lengths, has_gpu_rows=facts.has_gpu_rows
     )
     evidence = {**finding.evidence, "cause": start_up.rule, "cause_ns": time_ns, "at_double_speed": False}
     bound_ns = facts.priced.not_computing_ns
@@ -338,7 +338,7 @@ def bound_by_start_up(facts: PathFacts, finding: PathFinding, start_up: PathFind
 
 def _of_job(facts: PathFacts, finding: PathFinding) -> PathFinding:
     """Return the verdict on a job's window: which rank delays it is said before; else what the rows do not show."""
-    if has_partial_rows(facts.graph) or not isinstance(facts.graph, JobGraph) or not facts.path.length_ns:
+    if has_partial_rows(facts.graph) or not facts.graph.is_job or not facts.path.length_ns:
         return finding
     try:
         trusted = reliability(replay_graph(facts.graph, resolved_window(facts.priced_window)))
@@ -351,45 +351,45 @@ def _without_gain(facts: PathFacts, gains: Gains | None, finding: PathFinding, t
     """Return the verdict where replay cannot be trusted: first what the rows do not show, if that is why."""
     evidence = {**finding.evidence, **vars(trusted)}
     if trusted.missing is None:
-        unknown = verdict.no_prediction(trusted.reason or "", trusted.share)
+        unknown = headline.no_prediction(trusted.reason or "", trusted.share)
         return replace(finding, text=_headline(facts, gains, evidence["bound_by"], unknown), evidence=evidence)
     what = what_is_not_shown(facts, trusted.missing, trusted.missing_share)
-    text = verdict.savings_unknown(what, headline_lengths(facts.path.window, facts.graph))
-    detail = verdict.WHAT_IT_WAITS_FOR if trusted.missing == "not_started" else finding.detail
+    text = headline.savings_unknown(what, headline_lengths(facts.of_window))
+    detail = headline.WHAT_IT_WAITS_FOR if trusted.missing == "not_started" else finding.detail
     return replace(finding, text=text, detail=detail, evidence=evidence, confidence="low")
 
 
 def what_is_not_shown(facts: PathFacts, missing: Missing, share: float) -> str:
     """Say what the rows of a window do not show, for which share of it."""
-    window, time = headline_subject(facts.path.window, facts.graph), facts.saving(round(share * facts.priced.length_ns))
+    window, time = headline_subject(facts.of_window), facts.saving(round(share * facts.priced.length_ns))
     flags = facts.graph.event_flags
     if missing == "gpu_not_recorded":
-        return verdict.only_host_time(window, int(flags.enqueueing_call.sum()))
+        return headline.only_host_time(window, int(flags.enqueueing_call.sum()))
     if missing == "kernels_not_recorded":
-        return verdict.no_kernels(window, int(flags.kernel_launch_call.sum()))
+        return headline.no_kernels(window, int(flags.kernel_launch_call.sum()))
     if missing == "nothing_recorded":
-        return verdict.nothing_recorded(window, time)
-    return verdict.not_started(window, time, facts.main_rank(np.ones(len(facts.path.segment_table), np.bool_)))
+        return headline.nothing_recorded(window, time)
+    return headline.not_started(window, time, facts.main_rank(np.ones(len(facts.path.segment_table), np.bool_)))
 
 
 def cause_words(facts: PathFacts, cause: str) -> str:
     """Name a cause: a class, several, or the rule of the advice that leads."""
-    if cause in verdict.LEADS:
-        return verdict.LEADS[cause][0]
-    named = {HOST_WORK: verdict.HOST_WORK, GLOO: verdict.GLOO, "start_up_recorded": verdict.START_UP}
+    if cause in RULES and (lead := RULES[cause].lead):
+        return lead.what
+    named = {HOST_WORK: headline.HOST_WORK, GLOO: headline.GLOO, "start_up_recorded": headline.START_UP}
     return named.get(cause) or short_labels(facts.graph)[cause]
 
 
 def _headline(facts: PathFacts, gains: Gains | None, cause: str, gain: str) -> str:
     path = facts.path
     share = facts.share(gains.time_on_path(cause) if gains and cause in CAUSES else path.by_bound_ns[cause])
-    window, lengths = headline_subject(path.window, path.graph), headline_lengths(path.window, path.graph)
+    window, lengths = headline_subject(facts.of_window), headline_lengths(facts.of_window)
     if gains and _gpu_may_be_polled_for(facts, gains, cause):
-        return verdict.polled_for(window, facts.share(facts.busy.total), share, gain, lengths)
+        return headline.polled_for(window, facts.share(facts.busy.total), share, gain, lengths)
     polls = cause == HOST_WORK and may_be_polling(facts)
-    what = verdict.HOST_OR_POLLED if polls else cause_words(facts, cause)
+    what = headline.HOST_OR_POLLED if polls else cause_words(facts, cause)
     longest = gains.time_on_path(gains.longest) if gains and cause in CAUSES else 0
-    return verdict.bound_by(
+    return headline.bound_by(
         window, what, share, None, lengths, gain,
         has_gpu_rows=facts.has_gpu_rows, others=_others(facts, gains, cause) if gains else (),
         is_longest=facts.share(longest) <= share + SAME_SHARE,
@@ -429,7 +429,7 @@ def _doubt(gains: Gains, cause: str) -> str:
     """Say what a prediction rests on where that is too much, and what may be in communication of a single rank."""
     waiting = cause in COMMUNICATION
     fixed, inferred = gains.trusted(cause).fixed_share, inferred_share(gains.base)
-    return verdict.doubt(
+    return headline.doubt(
         fixed * (fixed >= DOUBTFUL_SHARE),
         inferred * (inferred >= INFERRED_SHARE),
         waiting=waiting,
@@ -450,17 +450,22 @@ def nothing_suggested(facts: PathFacts) -> PathFinding:
     """Say why no advice is given that saves time, and what would save most if it were faster."""
     gains = Gains.of(facts)
     if gains is None:
-        return PathFinding(advice.NOT_REPLAYED, {"candidates": []}, rule=NOTHING_SUGGESTED)
+        return PathFinding(
+            "No rule fires; run hta-graph what-if for estimated savings.", {"candidates": []}, rule=NOTHING_SUGGESTED
+        )
     candidates = [] if reliability(gains.base).reason else gains.candidates
     named = [pair for pair in candidates if pair[1].ns >= LEAST_NAMED_SHARE * facts.priced.length_ns]
     # Of one name, the largest stands for all: an operator's instances, an operator and its kernel.
     first = {_candidate_name(one): at for at, (one, _) in reversed([*enumerate(named)])}
     named = [named[at] for at in sorted(first.values())]
     shown = [
-        advice.candidate(_candidate_name(one), facts.saving_of(gain.ns), at_most=gain.is_cut)
+        f"{_candidate_name(one)}, {'at most ' * gain.is_cut}{facts.saving_of(gain.ns)}"
         for one, gain in named[:CANDIDATES_NAMED]
     ]
-    said = [*_why_nothing(facts, gains, named), *([advice.candidates(shown)] if shown else [])]
+    said = [
+        *_why_nothing(facts, gains, named),
+        *([f"Largest savings at 2x speed: {'; '.join(shown)}."] if shown else []),
+    ]
     listed = [{"what": one.what, "saves_ns": gain.ns, "bound_ns": gain.bound_ns} for one, gain in named]
     return PathFinding(" ".join(said), {"candidates": listed}, rule=NOTHING_SUGGESTED)
 
@@ -469,26 +474,44 @@ def _candidate_name(one: Opportunity) -> str:
     return f"{one.kind} {shorten_middle(short_name(one.name), LONGEST_CANDIDATE)}"
 
 
+POLLING = "The host may be polling, so nothing about its own work is suggested."
+
+
 def _why_nothing(facts: PathFacts, gains: Gains, named: Sequence[tuple[Opportunity, Gain]]) -> list[str]:
     largest = gains.largest
-    polls = [advice.POLLING] if may_be_polling(facts) else []
+    polls = [POLLING] if may_be_polling(facts) else []
     trusted = gains.trusted(None if largest is None else largest.cause)
     if trusted.reason:
-        said = verdict.untrusted(trusted.reason, trusted.share)
-        return [*polls, advice.unknown(said)]
+        return [*polls, f"What changes would save is unknown, because {untrusted(trusted.reason, trusted.share)}."]
     if largest is None or not facts.is_worth(largest.ns):
-        # Where host and GPU take equally long, neither saves anything alone, but what is shorter on both does.
-        takes_both = facts.has_gpu_rows and any(facts.is_worth(gain.ns) for _, gain in named)
-        return [*polls, advice.too_little(NOTABLE_SHARE, facts.priced_name, takes_both=takes_both)]
+        return [*polls, _too_little(facts, named)]
     if polls and largest.cause == HOST_WORK:
         return polls
     if not gains.consists_of(largest.cause):
-        return [*polls, advice.no_remedy(cause_words(facts, largest.cause), facts.saving_of(largest.ns))]
+        return [*polls, _no_remedy(facts, largest)]
     if not facts.has_gpu_rows:
-        return [*polls, advice.ONLY_A_FASTER_HOST]
+        return [*polls, "No GPU work is recorded; only less work of the host helps."]
     others = [gain for gain in gains.claims.values() if not gains.consists_of(gain.cause)]
     other = max(others, key=lambda gain: gain.ns, default=None)
     if other is not None and facts.is_worth(other.ns):
-        return [*polls, advice.no_remedy(cause_words(facts, other.cause), facts.saving_of(other.ns))]
-    computes = facts.priced.computing_ns / max(facts.priced.length_ns, 1)
-    return [*polls, advice.only_faster(cause_words(facts, largest.cause), computes, facts.priced_name)]
+        return [*polls, _no_remedy(facts, other)]
+    computes = brief_share(facts.priced.computing_ns / max(facts.priced.length_ns, 1))
+    what = f"{cause_words(facts, largest.cause)} is {computes} of {facts.priced_name}"
+    return [*polls, f"{what}; only faster kernels or less work help."]
+
+
+def _too_little(facts: PathFacts, named: Sequence[tuple[Opportunity, Gain]]) -> str:
+    """Say that nothing saves a notable share, or nothing but what is faster on the host and on the GPU.
+
+    Where host and GPU take equally long, neither saves anything alone, but what is shorter on both does.
+    """
+    least = f"{brief_share(NOTABLE_SHARE)} of {facts.priced_name}"
+    if facts.has_gpu_rows and any(facts.is_worth(gain.ns) for _, gain in named):
+        return f"No cause alone saves {least}; less work for both the host and the GPU does."
+    return f"No change saves {least}; steps of one program differ by as much."
+
+
+def _no_remedy(facts: PathFacts, gain: Gain) -> str:
+    """Say that a cause is known and no rule has a remedy."""
+    what, saved = cause_words(facts, gain.cause), facts.saving_of(gain.ns)
+    return f"No rule has a remedy for {what}, without which {saved} would be saved."

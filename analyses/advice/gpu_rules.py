@@ -1,4 +1,4 @@
-"""Rules about GPU work: exposed communication, and kernels that are far from what the GPU can do."""
+"""Rules about GPU work: exposed communication, short kernels, and kernels that are far from what the GPU can do."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, PathFacts, PathFinding
-from analyses.messages import advice
-from hta_graph.base.arrays import distinct, first_of_runs
-from hta_graph.graph.job_graph import JobGraph
+from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, PathFacts
+from analyses.advice.remedies import named_scenario, shorter_during, with_factor
+from analyses.advice.rule import Evidence, Fired, Lead, Rule
+from hta_graph.base.arrays import distinct, first_of_runs, take_or
+from hta_graph.base.errors import QueryError
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
-from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
+from hta_graph.model import Bools, BoundBy, EventKind, Floats, Ids, Ints
 from hta_graph.paths.gpu_activity import WorkType, activities
-from hta_graph.roofline.demand import Unit
+from hta_graph.roofline.demand import Demand, Unit
 from hta_graph.roofline.devices import find_device, gpu_name, is_tf32
+from hta_graph.what_if.changes import Change, overlap_activities, scale_activities
+from hta_graph.what_if.modified_window import ModifiedWindow
 
 if TYPE_CHECKING:
-    from analyses.messages.advice import Advice
     from hta_graph.roofline.attainable import AttainableWork
     from hta_graph.roofline.fusion import FusionChains
     from hta_graph.roofline.recorded_calls import RecordedCall
 
 
-def exposed_communication(facts: PathFacts) -> PathFinding | None:
+def exposed_communication(facts: PathFacts) -> Fired | None:
     """Communication that no computation hides: start it earlier, or make it smaller; it may be waiting for others."""
     pieces = facts.path.segment_table
     talks = facts.segments_in_classes(BoundBy.GPU_COMMUNICATION_BOUND)
@@ -37,7 +40,6 @@ def exposed_communication(facts: PathFacts) -> PathFinding | None:
         return None
     after = _time_by_cause(facts)
     cause, cause_ns = max(after.items(), key=lambda item: item[1])
-    largest = facts.largest_names(talks)
     evidence = {
         "on_path_ns": on_path_ns, "exposed_ns": exposed_ns, "after_ns": after,
         "largest": facts.largest_records(talks),
@@ -45,13 +47,13 @@ def exposed_communication(facts: PathFacts) -> PathFinding | None:
     # Without a cause of most of the time none is named; Gloo's communication has no launch.
     is_main = 2 * cause_ns > on_path_ns and facts.has_gpu_rows
     # Without communication on the path other communication is on it.
-    saved = on_path_ns if isinstance(facts.graph, JobGraph) else facts.priced.communication_ns
-    said = advice.exposed_communication(
-        facts.timed(on_path_ns), exposed_ns, largest[0][0], largest[0][2], facts.main_rank(talks),
-        cause if is_main else None, is_exposed=exposed_ns == on_path_ns, in_job=isinstance(facts.graph, JobGraph),
-        counts_more=saved > on_path_ns,
-    )  # fmt: skip
-    return PathFinding.of_advice(said, evidence, "medium", saved)
+    saved = on_path_ns if facts.graph.is_job else facts.priced.communication_ns
+    said = {
+        "is_exposed": exposed_ns == on_path_ns, "in_job": facts.graph.is_job,
+        "rank": facts.main_rank(talks), "counts_more": saved > on_path_ns,
+        **{f"after_{one}": is_main and one == cause for one in after},
+    }  # fmt: skip
+    return Fired(evidence, "medium", saved, said)
 
 
 OVERLAPPED_SHARE = 0.1
@@ -62,9 +64,9 @@ SMALL_COLLECTIVE_NS = 100_000
 """A shorter collective takes about as long whatever its size: its start, and one way around the ranks."""
 
 
-def serial_communication(facts: PathFacts) -> PathFinding | None:
+def serial_communication(facts: PathFacts) -> Fired | None:
     """Collectives between computation that never overlap with it: bucket them, start them early, wait for them late."""
-    if isinstance(facts.graph, JobGraph):
+    if facts.graph.is_job:
         return None
     talks, computes = facts.work.busy(WorkType.COMMUNICATION), facts.work.busy(WorkType.COMPUTATION)
     lengths = (facts.work.end - facts.work.start)[facts.work.type == WorkType.COMMUNICATION]
@@ -83,12 +85,14 @@ def serial_communication(facts: PathFacts) -> PathFinding | None:
         "collectives": len(lengths), "time_ns": talks.total, "overlapped_ns": hidden_ns, "median_ns": median_ns,
         "computation_ns": computes.total,
     }  # fmt: skip
-    said = advice.serial_communication(
-        len(lengths), facts.timed(talks.total), hidden_ns, median_ns, are_small=median_ns < SMALL_COLLECTIVE_NS
-    )
     # The lags between one and the other go, too.
     saved += facts.time_of(facts.segments_in_classes(BoundBy.GPU_KERNEL_KERNEL_OVERHEAD))
-    return PathFinding.of_advice(said, evidence, "medium", saved)
+    return Fired(evidence, "medium", saved, {"are_small": median_ns < SMALL_COLLECTIVE_NS})
+
+
+def _overlapped(facts: PathFacts, _: Evidence) -> Change:
+    every = activities(facts.graph)
+    return overlap_activities(every.row[every.type == WorkType.COMMUNICATION])
 
 
 FEWEST_UNBUCKETED = 50
@@ -122,7 +126,7 @@ def unbucketed(facts: PathFacts) -> Unbucketed | None:
 
     What tensor parallelism reduces is needed by the next operator; there are few of them, and they are longer.
     """
-    if isinstance(facts.graph, JobGraph):
+    if facts.graph.is_job:
         return None
     talks = facts.work.take((facts.work.type == WorkType.COMMUNICATION) & (facts.work.call >= 0))
     in_backward = np.zeros(len(talks), np.bool_)
@@ -140,7 +144,7 @@ def unbucketed(facts: PathFacts) -> Unbucketed | None:
     return Unbucketed(own.row, lengths, facts.graph.event_flags.collective_operator, share)
 
 
-def unbucketed_collectives(facts: PathFacts) -> PathFinding | None:
+def unbucketed_collectives(facts: PathFacts) -> Fired | None:
     """The host starts many short collectives one by one: buckets cost it as much each, and are few."""
     found = unbucketed(facts)
     if found is None:
@@ -155,16 +159,37 @@ def unbucketed_collectives(facts: PathFacts) -> PathFinding | None:
         "collectives": len(found.rows), "median_ns": median_ns, "host_ns": time_ns,
         "shortest_ns": int(found.lengths.min()), "buckets": BUCKETS,
     }  # fmt: skip
-    said = advice.unbucketed_collectives(len(found.rows), median_ns, facts.timed(time_ns), BUCKETS)
-    return PathFinding.of_advice(said, evidence, "medium", saved)
+    return Fired(evidence, "medium", saved)
 
 
-def gloo_communication(facts: PathFacts) -> PathFinding | None:
+def _buckets_at_most(facts: PathFacts, _: Evidence) -> int:
+    found = unbucketed(facts)
+    if found is None:
+        return 0
+    on_host = facts.priced.of_host_rows(found.operators, found.share)
+    return min(on_host + facts.priced.of_work(found.rows, found.less), facts.priced.length_ns)
+
+
+def _in_buckets(facts: PathFacts, _: Evidence) -> Change:
+    """Let collectives cost as little as a few of them, on the host and, but for what their sizes cost, on the GPU."""
+    found = unbucketed(facts)
+    if found is None:
+        raise QueryError("collectives are few, or not started by backward operators")
+    on_host = shorter_during(facts, found.operators, found.share)
+    on_gpu = scale_activities(found.rows, 1 - found.less)
+
+    def change(draft: ModifiedWindow) -> None:
+        on_host(draft)
+        on_gpu(draft)
+
+    return change
+
+
+def gloo_communication(facts: PathFacts) -> Fired | None:
     """The path's thread is silent while a collective of Gloo runs on another one: communication through the CPU."""
     silent, rows = facts.segments_in_classes(BoundBy.CPU_GAP), facts.graph.event_flags.gloo_collective
-    if isinstance(facts.graph, JobGraph):
-        # Edges tell who waits for what was matched.
-        rows = rows & ~facts.event_mask(facts.graph.members.row[facts.graph.members.number >= 0])
+    # Of a job edges tell who waits for what was matched.
+    rows = rows & ~facts.event_mask(facts.graph.members.row[facts.graph.members.number >= 0])
     time_ns = facts.time_during(silent, rows)
     if not facts.is_notable(time_ns):
         return None
@@ -172,7 +197,7 @@ def gloo_communication(facts: PathFacts) -> PathFinding | None:
     found = np.flatnonzero(rows & (events.end > window.start_ns) & (events.start < window.end_ns))
     longest = facts.graph.name_of(int(found[np.argmax(events.end[found] - events.start[found])]))
     evidence = {"time_ns": time_ns, "collectives": len(found), "longest": longest}
-    return PathFinding.of_advice(advice.gloo_communication(facts.timed(time_ns), longest), evidence, "medium", time_ns)
+    return Fired(evidence, "medium", time_ns)
 
 
 def _time_by_cause(facts: PathFacts) -> dict[str, int]:
@@ -197,6 +222,100 @@ def _time_by_cause(facts: PathFacts) -> dict[str, int]:
     }
 
 
+COMMUNICATION = (
+    Rule(
+        "exposed_communication", "communication", exposed_communication,
+        action="Start communication earlier, or make it smaller",
+        why="Communication takes {on_path_ns:part} of the path, {is_exposed:+all}{is_exposed:-{exposed_ns:time}} of it "
+        "exposed (no computation overlaps it), mostly {largest[0][name]:name} ({largest[0][count]:#call}){rank:rank}."
+        "{after_computation:+ Most of it starts after the computation it depends on, so nothing is left to overlap "
+        "with.}{after_communication:+ Most of it is queued behind other communication.}{after_host:+ Most of it is "
+        "launched late by the host.}{in_job:+ Waiting for other ranks is not included.}{in_job:- It may include "
+        "waiting for other ranks; run hta-graph stragglers on all ranks to separate the two.}{counts_more:+ The bound "
+        "includes communication that is not on the path.}",
+        lead=Lead("GPU communication"),
+        bound=lambda facts, _: facts.priced.no_communication_ns,
+        remedy=named_scenario("communication_free"),
+    ),
+    Rule(
+        "serial_communication", "communication", serial_communication,
+        action="Overlap collectives with computation: start them with async_op=True or in DDP or FSDP buckets, and "
+        "wait late",
+        why="{collectives:#collective} of {median_ns:time} (median) take {time_ns:part}, and {overlapped_ns:+only "
+        "{overlapped_ns:time} of them overlap}{overlapped_ns:-none of them overlaps} with computation: the GPU does "
+        "one or the other.{are_small:+ Merge small ones into buckets: each costs the same time to start.} Collectives "
+        "whose result the next operator needs (tensor parallelism) overlap only with another micro-batch, or in fused "
+        "kernels.",
+        lead=Lead("communication that does not overlap", "overlapped"),
+        bound=lambda facts, _: facts.priced.overlap_ns,
+        remedy=_overlapped,
+    ),
+    Rule(
+        "unbucketed_collectives", "communication", unbucketed_collectives,
+        action="Reduce gradients in buckets (DDP, FSDP, or one flat tensor), not one by one",
+        why="The backward pass starts {collectives:#collective} of {median_ns:time} (median). Starting and awaiting "
+        "them takes the host {host_ns:part} of the path. The saving assumes {buckets} buckets a step.",
+        lead=Lead("unbucketed collectives", "in buckets"),
+        bound=_buckets_at_most,
+        remedy=_in_buckets,
+    ),
+    Rule(
+        "gloo_communication", "communication", gloo_communication,
+        action="Start this communication earlier, make it smaller, or use GPUs (NCCL)",
+        why="No operator is open on the path's thread for {time_ns:part} while {longest:name} runs on another thread: "
+        "the path most likely waits for it. This may include waiting for other ranks; run hta-graph stragglers on all "
+        "ranks.",
+        bound=lambda facts, _: facts.priced.communication_ns,
+    ),
+)  # fmt: skip
+"""Rules of advice about communication, in the order in which they are asked."""
+
+
+# -- computation -------------------------------------------------------------------------------------------------------
+
+FEWEST_TINY = 100
+
+
+def tiny_kernels_of(graph: DependencyGraph) -> Bools:
+    """Mark the kernels below 10 µs that do not communicate."""
+    events, flags = graph.event_table, graph.event_flags
+    found: Bools = (events.kind == EventKind.KERNEL) & ~flags.communicates
+    return found & (events.end - events.start < TINY_KERNEL_NS)
+
+
+def tiny_kernels(facts: PathFacts) -> Fired | None:
+    """Many kernels of a few µs follow each other on the path: fuse them (torch.compile, foreach optimizers)."""
+    events, pieces = facts.graph.event_table, facts.path.segment_table
+    chosen = facts.segments_in_classes(BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_KERNEL_KERNEL_OVERHEAD)
+    chosen &= facts.owned_by(tiny_kernels_of(facts.graph))
+    time_ns = facts.time_of(chosen)
+    owners = distinct(pieces.event[chosen])
+    count = len(owners)
+    if not facts.is_notable(time_ns) or count < FEWEST_TINY:
+        return None
+    between_ns = facts.time_of(chosen & facts.segments_in_classes(BoundBy.GPU_KERNEL_KERNEL_OVERHEAD))
+    lengths = (events.end - events.start)[owners]
+    evidence = {
+        "kernels": count, "time_ns": time_ns, "between_ns": between_ns, "median_kernel_ns": int(np.median(lengths)),
+        "largest": facts.largest_records(chosen),
+    }  # fmt: skip
+    return Fired(evidence, "medium", time_ns, {"limit_ns": TINY_KERNEL_NS})
+
+
+def _tiny_at_most(facts: PathFacts, _: Evidence) -> int:
+    """Fusing removes kernels, and the gaps between them."""
+    rows = np.flatnonzero(tiny_kernels_of(facts.graph))
+    return min(facts.priced.of_work(rows) + facts.priced.not_computing_ns, facts.priced.length_ns)
+
+
+TINY_KERNELS = Rule(
+    "tiny_kernels", "gpu", tiny_kernels,
+    action="Fuse small kernels (torch.compile, foreach or fused optimizers)",
+    why="{kernels:#kernel} shorter than {limit_ns:time} take {time_ns:part} of the path, including {between_ns:time} "
+    "between them. Fusing them saves part of that.",
+    bound=_tiny_at_most,
+)  # fmt: skip
+
 COMPUTES = 0.25
 """Shapes are read from the file only where the GPU computes for at least this share of the path."""
 FAR_FROM_LIMIT = 0.5
@@ -212,7 +331,7 @@ NARROW_SIZE = ("half", "bfloat16")
 def _reads_shapes(facts: PathFacts) -> bool:
     """Return whether the path is on computation for long enough that shapes are worth reading; never of a job."""
     computes = facts.share(facts.class_ns(BoundBy.GPU_COMPUTE_BOUND)) >= COMPUTES
-    return computes and not isinstance(facts.graph, JobGraph)
+    return computes and not facts.graph.is_job
 
 
 @memoized
@@ -230,7 +349,7 @@ def work_limits(facts: PathFacts) -> AttainableWork | None:
     return AttainableWork(graph, facts.work, device)
 
 
-def far_from_limit(facts: PathFacts) -> PathFinding | None:
+def far_from_limit(facts: PathFacts) -> Fired | None:
     """An operator of one shape takes much of the path and is far below its limit: another shape, or fusing it."""
     limited = work_limits(facts)
     if limited is None or limited.device is None:
@@ -251,29 +370,50 @@ def far_from_limit(facts: PathFacts) -> PathFinding | None:
         "operator": group.name, "inputs": group.inputs, "calls": calls,
         "on_path_ns": on_path_ns, "peak_share": round(share, 4), "bound": bound, "device": limited.device.name,
     }  # fmt: skip
-    why = advice.far_from_limit(
-        group.name, group.inputs, facts.timed(on_path_ns), calls, share, bound, limited.device.name
-    )
-    return PathFinding.of_advice(_shape_advice(limited, at, why), evidence, "medium", ceil(lost[at]))
+    said = {"share": share, "is_memory": bound == "memory", **_shape_doubt(group.demand)}
+    return Fired(evidence, "medium", ceil(lost[at]), said)
 
 
-def _shape_advice(limited: AttainableWork, at: int, why: str) -> Advice:
-    """Say what to do about a shape, and what about it explains the distance to the limit."""
-    group = limited.groups.groups[at]
-    demand = group.demand
-    if demand is None or demand.unit != Unit.MATRIX:
-        return advice.far_by_layout(group.name, why)
-    sides = {name: demand.sizes[name] for name in ("M", "N", "K") if name in demand.sizes}
+def _shape_doubt(demand: Demand | None) -> Evidence:
+    """Return what about a shape explains the distance to the limit: a short side, one that is not aligned, nothing."""
+    is_product = demand is not None and demand.unit == Unit.MATRIX
+    sizes, dtype = (demand.sizes, demand.dtype) if demand is not None and is_product else ({}, "")
+    sides = {name: sizes[name] for name in ("M", "N", "K") if name in sizes}
     small = min(sides, key=lambda name: sides[name], default="")
-    if small and sides[small] < SMALL_WORK:
-        return advice.far_by_small_side(group.name, why, small, sides[small])
-    odd = next((name for name in sides if sides[name] % ALIGNED_SIZE and demand.dtype in NARROW_SIZE), "")
-    if odd:
-        return advice.far_by_odd_side(group.name, why, odd, sides[odd], ALIGNED_SIZE)
-    return advice.far_without_reason(group.name, why)
+    small = small if small and sides[small] < SMALL_WORK else ""
+    odd = next((name for name in sides if sides[name] % ALIGNED_SIZE and dtype in NARROW_SIZE), "")
+    odd = "" if small else odd
+    return {
+        "is_no_product": not is_product, "small": small, "odd": odd, "side": sides.get(small or odd),
+        "multiple": ALIGNED_SIZE, "is_unknown": is_product and not small and not odd,
+    }  # fmt: skip
 
 
-def float32_products(facts: PathFacts) -> PathFinding | None:
+def _operator_at_most(facts: PathFacts, evidence: Evidence) -> int:
+    limited = work_limits(facts)
+    if limited is None:
+        return 0
+    meant = _operator_calls(limited, evidence)
+    return facts.priced.of_work(limited.groups.work.row[meant], 1 - limited.near_limit[meant])
+
+
+def _near_limit(facts: PathFacts, evidence: Evidence) -> Change:
+    """Let the calls of an operator and shape reach what is possible."""
+    limited = work_limits(facts)
+    if limited is None:
+        raise QueryError("the limits of the GPU are not known")
+    meant = _operator_calls(limited, evidence)
+    return scale_activities(limited.groups.work.row[meant], limited.near_limit[meant])
+
+
+def _operator_calls(limited: AttainableWork, evidence: Evidence) -> Bools:
+    """Mark the activities of the operator and shape that evidence names."""
+    asked, groups = (evidence["operator"], evidence["inputs"]), limited.groups
+    meant: Bools = np.array([(group.name, group.inputs) == asked for group in groups.groups])[groups.number]
+    return meant
+
+
+def float32_products(facts: PathFacts) -> Fired | None:
     """Products of 32-bit floats without TF32, on a GPU whose units for that are several times as fast."""
     limited = work_limits(facts)
     if limited is None or limited.device is None:
@@ -285,8 +425,19 @@ def float32_products(facts: PathFacts) -> PathFinding | None:
     on_path_ns, device = int(on_path[factor < 1].sum()), limited.device
     times = device.matrix_tflops["tf32"] / device.matrix_tflops["float"]
     evidence = {"on_path_ns": on_path_ns, "device": device.name, "times_as_fast": round(times, 2)}
-    said = advice.float32_products(facts.timed(on_path_ns), device.name, times)
-    return PathFinding.of_advice(said, evidence, "medium", saved)
+    return Fired(evidence, "medium", saved, {"times": times})
+
+
+def _tf32_at_most(facts: PathFacts, _: Evidence) -> int:
+    limited = work_limits(facts)
+    return 0 if limited is None else facts.priced.of_work(limited.groups.work.row, 1 - tf32_factors(limited))
+
+
+def _in_tf32(facts: PathFacts, _: Evidence) -> Change:
+    limited = work_limits(facts)
+    if limited is None:
+        raise QueryError("the limits of the GPU are not known")
+    return scale_activities(limited.groups.work.row, tf32_factors(limited))
 
 
 def tf32_factors(limited: AttainableWork) -> Floats:
@@ -319,7 +470,7 @@ def fusible_chains(facts: PathFacts) -> FusionChains | None:
     return fusion_chains(facts.graph) if operator_activities(facts.graph).have_shapes else None
 
 
-def unfused_chains(facts: PathFacts) -> PathFinding | None:
+def unfused_chains(facts: PathFacts) -> Fired | None:
     """Operators that follow each other read back what the one before wrote: one kernel would keep it on the chip."""
     chains = fusible_chains(facts)
     if chains is None:
@@ -336,13 +487,19 @@ def unfused_chains(facts: PathFacts) -> PathFinding | None:
         "kernels": int(chosen.sum()), "chains": len(own), "time_ns": time_ns, "moved_bytes": moved,
         "least_bytes": least, "largest": sequences[:3],
     }  # fmt: skip
-    first, most = sequences[0], on_path * (1 - chains.least_factor[place])
-    said = advice.unfused_chains(
-        len(own), int(chosen.sum()), facts.timed(time_ns), moved, least, first["operators"], first["chains"]
-    )
+    most = on_path * (1 - chains.least_factor[place])
     between = facts.owned_by(facts.event_mask(facts.work.row[chosen & ~chains.is_first[place]]))
     between &= facts.segments_in_classes(BoundBy.GPU_KERNEL_KERNEL_OVERHEAD)
-    return PathFinding.of_advice(said, evidence, "medium", ceil(most.sum()) + facts.time_of(between))
+    names = [name.removeprefix("aten::") for name in sequences[0]["operators"]]
+    said = {
+        "are_chains": True, "times": sequences[0]["chains"],
+        "operators": " > ".join(names if len(names) <= MOST_OPERATORS else [*names[:MOST_OPERATORS], "…"]),
+    }  # fmt: skip
+    return Fired(evidence, "medium", ceil(most.sum()) + facts.time_of(between), said)
+
+
+MOST_OPERATORS = 8
+"""How many operators of a chain are named."""
 
 
 def _largest_sequences(chains: FusionChains, number: Ints, time: Ints, saved: Floats) -> list[dict[str, Any]]:
@@ -371,7 +528,7 @@ def unfused_kernels_of(facts: PathFacts) -> tuple[Ids, Ints, Ints]:
     return work.row[several], facts.on_path(work.row[several]), run[several]
 
 
-def _unfused_kernels(facts: PathFacts) -> PathFinding | None:
+def _unfused_kernels(facts: PathFacts) -> Fired | None:
     """Say the same by names of kernels, where no shapes show what fusing saves: at most all but the longest."""
     if not _reads_shapes(facts):
         return None
@@ -382,4 +539,72 @@ def _unfused_kernels(facts: PathFacts) -> PathFinding | None:
         return None
     time_ns = int(on_path.sum())
     evidence = {"kernels": count, "time_ns": time_ns, "moved_bytes": None, "least_bytes": None}
-    return PathFinding.of_advice(advice.unfused_kernels(count, facts.timed(time_ns)), evidence, "low", saved)
+    return Fired(evidence, "low", saved, {"are_chains": False, "chains": None, "operators": None, "times": None})
+
+
+def _fusing_at_most(facts: PathFacts, _: Evidence) -> int:
+    """Fusing shortens kernels, and removes launches and time between them, in which the GPU may compute nothing."""
+    chains = fusible_chains(facts)
+    if chains is None:
+        return facts.priced.of_work(unfused_kernels_of(facts)[0])
+    of_kernels = facts.priced.of_work(activities(facts.graph).row, 1 - chains.least_factor)
+    return min(of_kernels + facts.priced.not_computing_ns, facts.priced.length_ns)
+
+
+def _fused(facts: PathFacts, _: Evidence) -> Change:
+    """Let chains move what one kernel moves for sure, without the time between their kernels; launches stay."""
+    chains, rows = fusible_chains(facts), activities(facts.graph).row
+    if chains is None:
+        raise QueryError("shapes are not recorded")
+    inner = facts.event_mask(rows[(chains.chain >= 0) & ~chains.is_first])
+    between = with_factor(
+        lambda base: (
+            take_or(inner, base.parts.owner, otherwise=False) & (base.parts.bound == BoundBy.GPU_KERNEL_KERNEL_OVERHEAD)
+        )
+    )
+    shorter = scale_activities(rows, chains.factor)
+
+    def change(draft: ModifiedWindow) -> None:
+        shorter(draft)
+        between(draft)
+
+    return change
+
+
+KERNELS = (
+    Rule(
+        "far_from_limit", "gpu", far_from_limit,
+        action="{is_no_product:+Fuse {operator:name} with its neighbors (torch.compile), or check the layout of its "
+        "inputs}{small:+Batch more of {operator:name}, or merge the products}{odd:+Pad {odd} of {operator:name} to a "
+        "multiple of {multiple}}{is_unknown:+Try another shape or another kernel for {operator:name}}",
+        why="{operator:name} ({inputs:name}) takes {on_path_ns:part} of the path in {calls:#call} and reaches "
+        "{share:share} of the {is_memory:+memory}{is_memory:-compute} limit of {device}{small:+: {small} = {side} "
+        "leaves most of the GPU's matrix units unused}{odd:+: {odd} = {side} is not a multiple of {multiple}, so its "
+        "rows are not aligned}.",
+        lead=Lead("an operator far below its limit", "near the limit"),
+        bound=_operator_at_most,
+        remedy=_near_limit,
+    ),
+    Rule(
+        "float32_products", "gpu", float32_products,
+        action="Use TF32 if its precision is sufficient: "
+        'torch.set_float32_matmul_precision("high"), or torch.autocast',
+        why="Float32 matrix products take {on_path_ns:part} of the path. {device} computes them {times:.0f} times as "
+        "fast in TF32. For convolutions, set torch.backends.cudnn.allow_tf32.",
+        lead=Lead("float32 matrix products", "in TF32"),
+        bound=_tf32_at_most,
+        remedy=_in_tf32,
+    ),
+    Rule(
+        "unfused_chains", "gpu", unfused_chains,
+        action="Fuse {are_chains:+chains of }elementwise and normalization operators (torch.compile, or fused kernels)",
+        why="{kernels:#kernel} {are_chains:+in {chains:#chain}}{are_chains:-of single operators directly follow each "
+        "other and} take {time_ns:part} of the path{are_chains:+ and move {moved_bytes:bytes}; fused, they need to "
+        "move {least_bytes:bytes}. Largest chain: {operators:name} ({times:#time}). Which tensors are shared is "
+        "inferred from shapes.}{are_chains:-. Record with record_shapes=True to see how much fusing them saves.}",
+        lead=Lead("unfused operators", "fused"),
+        bound=_fusing_at_most,
+        remedy=_fused,
+    ),
+)  # fmt: skip
+"""Rules of advice about kernels, in the order in which they are asked."""

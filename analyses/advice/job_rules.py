@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analyses.advice.facts import HOST_CLASSES, Confidence, PathFacts, PathFinding
+from analyses.advice import job_verdict
+from analyses.advice.facts import HOST_CLASSES, PathFacts
+from analyses.advice.remedies import with_factor
+from analyses.advice.rule import Evidence, Fired, Remedy, Rule
 from analyses.display.sentence_format import window_name
-from analyses.messages import advice, job_verdict, verdict
-from analyses.messages.advice import Advice
-from analyses.messages.collective_matching import silent_ranks
+from analyses.source.matched_collectives import silent_ranks
 from analyses.source.window_report import verdict_of_job
 from hta_graph.base.arrays import distinct, percentiles_by
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.paths.gpu_activity import WorkType, activities
 from hta_graph.paths.rank_crossings import held_up_by
 from hta_graph.paths.windows import Window
+from hta_graph.what_if.changes import Change
+from hta_graph.what_if.scenarios import scenario
 
 if TYPE_CHECKING:
     from hta_graph.multi_rank.job_verdict import JobVerdict
@@ -30,10 +31,10 @@ FROZEN_SHARE = 0.01
 """Communication without a partner is reported from this share of all communication on."""
 
 
-def held_up_by_rank(facts: PathFacts) -> PathFinding | None:
+def held_up_by_rank(facts: PathFacts) -> Fired | None:
     """Name the rank that delays the job, as all commands do, and what it does while the others wait."""
     found, graph = verdict_of_job(facts.path), facts.graph
-    if found is None or found.firmness == "none" or not isinstance(graph, JobGraph):
+    if found is None or found.firmness == "none":
         return None
     evidence: dict[str, Any] = {
         "rank": found.rank, "held_up_ns": found.median_caused_ns,
@@ -42,11 +43,12 @@ def held_up_by_rank(facts: PathFacts) -> PathFinding | None:
         ],
         "in_window": delays_window(found, facts.path.window),
     }  # fmt: skip
-    text = job_verdict.sentence(found, window_name(facts.path.window), graph.hosts)
     details = [job_verdict.doubt(found), *_of_what_is_shown(facts, found)]
-    detail = " ".join(text for text in details if text)
-    confidence: Confidence = "high" if found.firmness == "firm" else "medium"
-    return PathFinding(text, evidence, confidence, detail=detail)
+    said = {
+        "verdict": job_verdict.sentence(found, window_name(facts.path.window), graph.hosts),
+        "details": " ".join(text for text in details if text),
+    }  # fmt: skip
+    return Fired(evidence, "high" if found.firmness == "firm" else "medium", said=said)
 
 
 def _of_what_is_shown(facts: PathFacts, found: JobVerdict) -> list[str]:
@@ -56,7 +58,7 @@ def _of_what_is_shown(facts: PathFacts, found: JobVerdict) -> list[str]:
         return [job_verdict.other_step(shown, found)]
     if found.rank is None:
         return []
-    return [verdict.path_on_rank(facts.share(facts.path.by_rank_ns[found.rank]), found.rank)]
+    return [job_verdict.path_on_rank(facts.share(facts.path.by_rank_ns[found.rank]), found.rank)]
 
 
 def delays_window(found: JobVerdict, window: Window) -> bool:
@@ -64,10 +66,10 @@ def delays_window(found: JobVerdict, window: Window) -> bool:
     return found.rank is not None and (window.step is None or window.step in found.steps or found.scope == "window")
 
 
-def ranks_matched(facts: PathFacts) -> PathFinding | None:
+def ranks_matched(facts: PathFacts) -> Fired | None:
     """Count the communication that ranks share, and what has no partner."""
     job = facts.graph
-    if not isinstance(job, JobGraph):
+    if not job.is_job:
         return None
     members, events, window = job.members, job.event_table, facts.path.window
     inside = members.take((events.end[members.row] > window.start_ns) & (events.start[members.row] < window.end_ns))
@@ -83,27 +85,26 @@ def ranks_matched(facts: PathFacts) -> PathFinding | None:
         "collectives": collectives, "messages": messages, "without_partner": alone,
         "without_partner_ns": alone_ns, "without_partner_share": share, "silent_ranks": silent,
     }  # fmt: skip
-    if not len(inside):
-        return PathFinding(verdict.NO_COMMUNICATION, evidence)
-    is_notable = share >= FROZEN_SHARE or not len(matched)
-    said = [verdict.matched(collectives, messages, alone if is_notable else 0, share)]
-    if unknown := job.diagnostics["collectives_group_unknown"]:
-        said.append(verdict.group_not_recorded(unknown))
-    if silent:
-        said.append(silent_ranks(silent, size))
-    return PathFinding(" ".join(said), evidence)
+    is_empty, is_matched = not len(inside), bool(len(matched))
+    said = {
+        "is_empty": is_empty, "is_matched": is_matched, "are_both": collectives and messages,
+        "is_alone": not is_matched and not is_empty, "lone": 0 if is_matched and share < FROZEN_SHARE else alone,
+        "group_unknown": 0 if is_empty else job.diagnostics["collectives_group_unknown"],
+        "silence": silent_ranks(silent, size) if silent and not is_empty else "",
+    }  # fmt: skip
+    return Fired(evidence, said=said)
 
 
-def clocks_unsure(facts: PathFacts) -> PathFinding | None:
+def clocks_unsure(facts: PathFacts) -> Fired | None:
     """Warn where the clocks of ranks are too uncertain for waits of that length."""
     job = facts.graph
-    if not isinstance(job, JobGraph) or not len(job.clock_table):
+    if not len(job.clock_table):
         return None
     error = int(job.clock_table.error.max())
     if not facts.is_notable(2 * error):
         return None
     rank = int(job.clock_table.rank[int(job.clock_table.error.argmax())])
-    return PathFinding(verdict.clock_uncertain(rank, error), {"rank": rank, "error_ns": error}, "medium")
+    return Fired({"rank": rank, "error_ns": error}, "medium")
 
 
 SLOWER = 1.1
@@ -127,23 +128,23 @@ class Slowdown:
     longer: int
 
 
-def slow_gpu(facts: PathFacts) -> PathFinding | None:
+def slow_gpu(facts: PathFacts) -> Fired | None:
     """The same kernels take longer on the rank that delays the job than on every other one."""
     work = activities(facts.graph)
     rows = work.row[work.type == WorkType.COMPUTATION]
     computes = facts.segments_in_classes(BoundBy.GPU_COMPUTE_BOUND)
-    return _slow_rank(facts, rows, computes, advice.slow_gpu)
+    return _slow_rank(facts, rows, computes)
 
 
-def slow_host(facts: PathFacts) -> PathFinding | None:
+def slow_host(facts: PathFacts) -> Fired | None:
     """The same operators that do not wait take longer on the rank that delays the job than on every other one."""
     works = facts.segments_in_classes(*HOST_CLASSES)
-    return _slow_rank(facts, _non_waiting_operators(facts.graph), works, advice.slow_host)
+    return _slow_rank(facts, _non_waiting_operators(facts.graph), works)
 
 
 def _non_waiting_operators(graph: DependencyGraph) -> Ids:
     """Return the innermost operators that neither wait for a GPU nor for other ranks."""
-    if not isinstance(graph, JobGraph):
+    if not graph.is_job:
         return np.empty(0, np.int32)
     own = graph.event_table.kind == EventKind.CPU_OP
     around = graph.operator_around
@@ -154,9 +155,7 @@ def _non_waiting_operators(graph: DependencyGraph) -> Ids:
     return np.flatnonzero(own).astype(np.int32)
 
 
-def _slow_rank(
-    facts: PathFacts, rows: Ids, on_path: Bools, said: Callable[[int, float, int, int], Advice]
-) -> PathFinding | None:
+def _slow_rank(facts: PathFacts, rows: Ids, on_path: Bools) -> Fired | None:
     delaying = verdict_of_job(facts.path)
     # Of a job of rank summaries only what the path passes is there: nothing to compare all ranks by.
     if delaying is None or delaying.rank is None or has_partial_rows(facts.graph):
@@ -171,7 +170,7 @@ def _slow_rank(
         return None
     rank = facts.graph.rank_graphs[place].rank
     evidence = {"rank": rank, "ratio": round(found.ratio, 3), "names": found.names, "longer": found.longer}
-    return PathFinding.of_advice(said(rank, found.ratio, found.longer, found.names), evidence, "medium", saved)
+    return Fired(evidence, "medium", saved, {"times": found.ratio})
 
 
 def _slowdown(facts: PathFacts, rows: Ids, place: int) -> Slowdown | None:
@@ -198,3 +197,75 @@ def _medians(facts: PathFacts, rows: Ids) -> tuple[Ints, Ints]:
     medians = percentiles_by(key, events.end[rows] - events.start[rows], len(names) * parts, 50)
     counts = np.bincount(key, minlength=len(names) * parts)
     return medians.reshape(-1, parts), counts.reshape(-1, parts)
+
+
+def _rank_at_most(facts: PathFacts, evidence: Evidence) -> int:
+    rank = evidence["rank"]
+    return 0 if rank is None else facts.priced.of_rank(facts.graph.index_of_rank(rank))
+
+
+def _slow_gpu_at_most(facts: PathFacts, evidence: Evidence) -> int:
+    place, work = facts.graph.index_of_rank(evidence["rank"]), activities(facts.graph)
+    own = work.row[(work.type == WorkType.COMPUTATION) & (facts.graph.rank_index_of(work.row) == place)]
+    return min(facts.priced.of_work(own, 1 - 1 / evidence["ratio"]), facts.priced.of_rank(place))
+
+
+def _slow_host_at_most(facts: PathFacts, evidence: Evidence) -> int:
+    return min(facts.priced.host_ns, _rank_at_most(facts, evidence))
+
+
+def _rank_as_fast(*classes: BoundBy) -> Remedy:
+    """Let what a rank does in some classes be as fast as on the next slowest rank."""
+
+    def remedy(facts: PathFacts, evidence: Evidence) -> Change:
+        place = facts.graph.index_of_rank(evidence["rank"])
+        return with_factor(
+            lambda base: (base.part_rank == place) & np.isin(base.parts.bound, classes), 1 / evidence["ratio"]
+        )
+
+    return remedy
+
+
+HELD_UP_BY_RANK = Rule(
+    "held_up_by_rank", "verdict", held_up_by_rank,
+    why="{verdict}",
+    detail="{details}",
+    bound=_rank_at_most,
+    remedy=lambda _, evidence: scenario("rank_like_others", evidence["rank"]),
+)  # fmt: skip
+
+RANKS_MATCHED = Rule(
+    "ranks_matched", "verdict", ranks_matched,
+    why="{is_empty:+No communication between ranks was found in this window; each rank has its own path.}"
+    "{is_matched:+Matched between ranks: }{collectives:+{collectives:#collective}}{are_both:+ and }"
+    "{messages:+{messages:#send/receive pair}}{is_alone:+No communication has a partner on another rank}"
+    "{lone:+; {lone:#communication} ({without_partner_share:share} of communication time) without a partner}"
+    "{is_empty:-.}{group_unknown:+ The process group of {group_unknown:#collective} is not recorded; they are left "
+    "out.}{silence:+ {silence}}",
+)  # fmt: skip
+
+CLOCKS_UNSURE = Rule(
+    "clocks_unsure", "verdict", clocks_unsure,
+    why="The clock of rank {rank} is uncertain by {error_ns:time}; waits shorter than the error of two clocks are not "
+    "attributed.",
+)  # fmt: skip
+
+SLOW_RANKS = (
+    Rule(
+        "slow_gpu", "rank", slow_gpu,
+        action="Check the GPU of rank {rank}: throttling (nvidia-smi -q -d PERFORMANCE), other programs, larger inputs",
+        why="The same kernels take {times:.2f} times as long there as on any other rank ({longer} of {names} kernel "
+        "names take longer).",
+        bound=_slow_gpu_at_most,
+        remedy=_rank_as_fast(BoundBy.GPU_COMPUTE_BOUND),
+    ),
+    Rule(
+        "slow_host", "rank", slow_host,
+        action="Check the host of rank {rank}: throttling, too few cores, other programs, larger inputs",
+        why="The same operators take {times:.2f} times as long there as on any other rank ({longer} of {names} "
+        "operator names take longer).",
+        bound=_slow_host_at_most,
+        remedy=_rank_as_fast(*HOST_CLASSES),
+    ),
+)  # fmt: skip
+"""Rules of advice about slow ranks, in the order in which they are asked."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
-from analyses.advice.facts import Confidence, PathFacts, PathFinding
-from analyses.advice.host_rules import may_be_polling
-from analyses.messages import advice
+from analyses.advice.facts import PathFacts
+from analyses.advice.host_facts import may_be_polling
+from analyses.advice.how_to_record import HOW_TO_RECORD
+from analyses.advice.rule import Evidence, Fired, Rule
 from hta_graph.base.arrays import distinct
 from hta_graph.model import BoundBy, EventKind, Reason
 
@@ -23,15 +21,7 @@ START_UP_CALL_NS = 10_000_000
 """No call of a running program takes 10 ms but for waits and launches: it makes a context or loads code."""
 
 
-def _finding(
-    facts: PathFacts, said: advice.Advice, evidence: Mapping[str, Any], confidence: Confidence = "high"
-) -> PathFinding:
-    """Make a finding that says what to record in the words of the profiler that recorded."""
-    is_export = "recorder" in facts.graph.trace.settings
-    return PathFinding.of_advice(advice.in_words_of_nsight(said) if is_export else said, evidence, confidence)
-
-
-def no_python_stacks(facts: PathFacts) -> PathFinding | None:
+def no_python_stacks(facts: PathFacts) -> Fired | None:
     """Much time passes outside of operators, and there are no Python stacks."""
     silent = facts.segments_in_classes(BoundBy.CPU_GAP)
     if facts.has_stacks or not facts.is_notable(facts.time_of(silent), SILENT_SHARE) or may_be_polling(facts):
@@ -40,13 +30,12 @@ def no_python_stacks(facts: PathFacts) -> PathFinding | None:
     time_ns = facts.time_of(silent) - facts.other_threads_ns
     if not facts.is_notable(time_ns, SILENT_SHARE) or time_ns < LEAST_SILENT_NS:
         return None
-    largest = facts.largest_names(silent)
-    evidence = {"cpu_gap_ns": time_ns, "largest": facts.largest_records(silent)}
-    under = largest[0][0] if largest and 2 * largest[0][1] > time_ns else None
-    return _finding(facts, advice.no_python_stacks(facts.timed(time_ns), under), evidence)
+    largest = facts.largest_records(silent)
+    under = largest[0]["name"] if largest and 2 * largest[0]["time_ns"] > time_ns else None
+    return Fired({"cpu_gap_ns": time_ns, "largest": largest}, said={"under": under})
 
 
-def no_sync_records(facts: PathFacts) -> PathFinding | None:
+def no_sync_records(facts: PathFacts) -> Fired | None:
     """Calls wait for something that the trace does not name, and it holds no records of synchronisation."""
     waits = facts.path.segment_table.reason == Reason.WAIT_WITHOUT_RECORD
     if not facts.is_notable(facts.time_of(waits)):
@@ -57,38 +46,37 @@ def no_sync_records(facts: PathFacts) -> PathFinding | None:
     has_records = facts.graph.diagnostics["sync_records"] > 0
     if not facts.is_notable(time_ns) or has_records or facts.graph.event_flags.amd_call.any():
         return None
-    evidence = {"unexplained_ns": time_ns, "waits": int(waits.sum())}
-    return _finding(facts, advice.no_sync_records(facts.timed(time_ns)), evidence)
+    return Fired({"unexplained_ns": time_ns, "waits": int(waits.sum())})
 
 
-def begun_too_late(facts: PathFacts) -> PathFinding | None:
+def begun_too_late(facts: PathFacts) -> Fired | None:
     """The window begins with work that was enqueued before the recording."""
     # A rank of a job whose recording begins later may have had nothing to wait for.
     head_ns = int(facts.path.segment_table.length[facts.path.before_rank_began].sum())
     time_ns = facts.path.by_reason_ns.get(Reason.BEFORE_RECORDING.label, 0) - head_ns
     if not facts.is_notable(time_ns):
         return None
-    return _finding(facts, advice.begun_too_late(facts.timed(time_ns)), {"unexplained_ns": time_ns})
+    return Fired({"unexplained_ns": time_ns})
 
 
-def causes_not_recorded(facts: PathFacts) -> PathFinding | None:
+def causes_not_recorded(facts: PathFacts) -> Fired | None:
     """Much time has no cause, and no other rule says how to record it."""
     if not facts.is_largely_unexplained or no_sync_records(facts) or begun_too_late(facts):
         return None
     reason, time_ns = max(facts.path.by_reason_ns.items(), key=lambda item: item[1])
     evidence = {"unexplained_ns": facts.path.by_bound_ns[BoundBy.UNEXPLAINED.label], "reason": reason}
-    return _finding(facts, advice.causes_not_recorded(reason, facts.timed(time_ns)), evidence)
+    return Fired(evidence, said={"time_ns": time_ns, "how": HOW_TO_RECORD[reason]})
 
 
-def no_gpu_rows(facts: PathFacts) -> PathFinding | None:
+def no_gpu_rows(facts: PathFacts) -> Fired | None:
     """The host launches work, and the trace holds no row of a GPU."""
     calls = 0 if facts.has_gpu_rows else int(facts.graph.event_flags.enqueueing_call.sum())
     if not calls:
         return None
-    return _finding(facts, advice.no_gpu_rows(calls), {"enqueueing_calls": calls})
+    return Fired({"enqueueing_calls": calls})
 
 
-def start_up_recorded(facts: PathFacts) -> PathFinding | None:
+def start_up_recorded(facts: PathFacts) -> Fired | None:
     """Most of a recording without warm-up is what programs do once: contexts, code that is loaded."""
     path, graph = facts.path, facts.graph
     steps = graph.steps()
@@ -104,16 +92,50 @@ def start_up_recorded(facts: PathFacts) -> PathFinding | None:
     time_ns = facts.time_of(chosen)
     if not facts.is_notable(time_ns):
         return None
-    largest = facts.largest_names(chosen)
-    evidence = {
-        "time_ns": time_ns, "calls": len(distinct(path.segment_table.event[chosen])),
-        "largest": facts.largest_records(chosen),
-    }  # fmt: skip
-    said = advice.start_up_recorded(facts.timed(time_ns), largest[0][0], largest[0][1])
-    return _finding(facts, said, evidence, "medium")
+    calls = len(distinct(path.segment_table.event[chosen]))
+    return Fired({"time_ns": time_ns, "calls": calls, "largest": facts.largest_records(chosen)}, "medium")
 
 
-def mostly_start_up_ns(finding: PathFinding, length_ns: int) -> int:
+def mostly_start_up_ns(evidence: Evidence, length_ns: int) -> int:
     """Return the time (ns) of :func:`start_up_recorded` where that is most of a window: then nothing else matters."""
-    time_ns = int(finding.evidence["time_ns"])
+    time_ns = int(evidence["time_ns"])
     return time_ns if 2 * time_ns >= length_ns else 0
+
+
+RECORDING = (
+    Rule(
+        "no_python_stacks", "recording", no_python_stacks,
+        action="Record with with_stack=True",
+        why="No operator is open for {cpu_gap_ns:part}{under:+, mostly under {under:name}}, and the trace has no "
+        "Python stacks. Stacks show whether that time is Python, the framework or a wait.",
+    ),
+    Rule(
+        "no_sync_records", "recording", no_sync_records,
+        action="Record with enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)",
+        why="Calls wait {unexplained_ns:part} for work that the trace does not identify.",
+    ),
+    Rule(
+        "begun_too_late", "recording", begun_too_late,
+        action="Start the profiler on an idle GPU (call torch.cuda.synchronize() first), or analyze a later window",
+        why="For {unexplained_ns:part}, the window probably waits for work that was enqueued before the recording "
+        "started.",
+    ),
+    Rule(
+        "causes_not_recorded", "recording", causes_not_recorded,
+        action="{how}",
+        why="{time_ns:part} of the path has no recorded cause, so any of the causes that are known could be the wrong "
+        "one to fix.",
+    ),
+    Rule(
+        "no_gpu_rows", "recording", no_gpu_rows,
+        action="Record with ProfilerActivity.CUDA and without hardware counters",
+        why="The host makes {enqueueing_calls:#launch call}, but the trace has no GPU activity. Without it, there are "
+        "no results about the GPU.",
+    ),
+    Rule(
+        "start_up_recorded", "recording", start_up_recorded,
+        action="Record later: pass schedule(wait=…, warmup=…) to the profiler and call prof.step()",
+        why="One-time start-up takes {time_ns:part}, mostly {largest[0][name]:name} ({largest[0][time_ns]:time}).",
+    ),
+)  # fmt: skip
+"""Rules of advice about the recording, in the order in which they are asked."""

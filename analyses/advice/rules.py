@@ -1,95 +1,46 @@
-"""All rules, in the order in which they are asked: the verdict first, then advice."""
+"""All rules, in the order in which they are asked: the verdict first, then advice.
+
+What findings claim to save is held against what the rows of the priced window allow at most:
+saves_ns <= saves_at_most_ns <= bound_ns, of the window that savings are of: a step's iteration. What cannot save a
+notable share of it is not advised.
+"""
 
 from __future__ import annotations
 
-from analyses.advice.claims import within_bounds
-from analyses.advice.facts import AdviceRule, PathFacts, PathFinding
-from analyses.advice.gpu_rules import (
-    exposed_communication,
-    far_from_limit,
-    float32_products,
-    gloo_communication,
-    serial_communication,
-    unbucketed_collectives,
-    unfused_chains,
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from analyses.advice.facts import PathFacts
+from analyses.advice.gpu_rules import COMMUNICATION, KERNELS, TINY_KERNELS
+from analyses.advice.host_rules import IDLE_BETWEEN_STEPS, LAUNCHING, PYTHON_BOUND, UPLOADS, WAITS
+from analyses.advice.job_rules import CLOCKS_UNSURE, HELD_UP_BY_RANK, RANKS_MATCHED, SLOW_RANKS
+from analyses.advice.recording_rules import RECORDING
+from analyses.advice.rule import PathFinding, Rule
+from analyses.advice.runtime_rules import PROCESS
+from analyses.advice.verdict_rules import (
+    BOUND_BY,
+    CLOCK_FAULT,
+    GPU_BUSY_MEANWHILE,
+    HOST_MAY_POLL,
+    LARGEST_ITEM,
+    UNEXPLAINED,
 )
-from analyses.advice.host_rules import (
-    blocking_uploads,
-    data_loading_exposed,
-    driver_allocations,
-    explicit_synchronisation,
-    gpu_busy_meanwhile,
-    host_may_poll,
-    host_pauses,
-    idle_between_steps,
-    launch_bound,
-    pageable_copies,
-    python_bound,
-    synchronous_launches,
-    tiny_kernels,
-    values_read,
-    waits_of_all_kinds,
-)
-from analyses.advice.job_rules import clocks_unsure, held_up_by_rank, ranks_matched, slow_gpu, slow_host
-from analyses.advice.recording_rules import (
-    begun_too_late,
-    causes_not_recorded,
-    no_gpu_rows,
-    no_python_stacks,
-    no_sync_records,
-    start_up_recorded,
-)
-from analyses.advice.runtime_rules import code_loading, compilation, garbage_collection
-from analyses.advice.verdict_rules import bound_by, clock_fault, largest_item, unexplained
+from hta_graph.paths.critical_path import has_partial_rows
 from hta_graph.trace.kept_inputs import forget_inputs
 
 VERDICT_RULES = (
-    AdviceRule("held_up_by_rank", held_up_by_rank),
-    AdviceRule("bound_by", bound_by),
-    AdviceRule("largest_item", largest_item),
-    AdviceRule("unexplained", unexplained),
-    AdviceRule("ranks_matched", ranks_matched),
-    AdviceRule("clocks_unsure", clocks_unsure),
-    AdviceRule("clock_fault", clock_fault),
-    AdviceRule("host_may_poll", host_may_poll),
-    AdviceRule("gpu_busy_meanwhile", gpu_busy_meanwhile),
-)
+    HELD_UP_BY_RANK, BOUND_BY, LARGEST_ITEM, UNEXPLAINED, RANKS_MATCHED, CLOCKS_UNSURE, CLOCK_FAULT, HOST_MAY_POLL,
+    GPU_BUSY_MEANWHILE,
+)  # fmt: skip
 """What every answer opens with; docs/reading/advice.md says when each speaks."""
 
 ADVICE_RULES = (
-    AdviceRule("slow_gpu", slow_gpu),
-    AdviceRule("slow_host", slow_host),
-    AdviceRule("host_pauses", host_pauses),
-    AdviceRule("launch_bound", launch_bound),
-    AdviceRule("code_loading", code_loading),
-    AdviceRule("compilation", compilation),
-    AdviceRule("garbage_collection", garbage_collection),
-    AdviceRule("driver_allocations", driver_allocations),
-    AdviceRule("synchronous_launches", synchronous_launches),
-    AdviceRule("values_read", values_read),
-    AdviceRule("explicit_synchronisation", explicit_synchronisation),
-    AdviceRule("waits_of_all_kinds", waits_of_all_kinds),
-    AdviceRule("data_loading_exposed", data_loading_exposed),
-    AdviceRule("exposed_communication", exposed_communication),
-    AdviceRule("serial_communication", serial_communication),
-    AdviceRule("unbucketed_collectives", unbucketed_collectives),
-    AdviceRule("gloo_communication", gloo_communication),
-    AdviceRule("pageable_copies", pageable_copies),
-    AdviceRule("blocking_uploads", blocking_uploads),
-    AdviceRule("tiny_kernels", tiny_kernels),
-    AdviceRule("idle_between_steps", idle_between_steps),
-    AdviceRule("far_from_limit", far_from_limit),
-    AdviceRule("float32_products", float32_products),
-    AdviceRule("unfused_chains", unfused_chains),
-    AdviceRule("python_bound", python_bound),
-    AdviceRule("no_python_stacks", no_python_stacks),
-    AdviceRule("no_sync_records", no_sync_records),
-    AdviceRule("begun_too_late", begun_too_late),
-    AdviceRule("causes_not_recorded", causes_not_recorded),
-    AdviceRule("no_gpu_rows", no_gpu_rows),
-    AdviceRule("start_up_recorded", start_up_recorded),
-)
+    *SLOW_RANKS, *LAUNCHING, *PROCESS, *WAITS, *COMMUNICATION, *UPLOADS, TINY_KERNELS, IDLE_BETWEEN_STEPS, *KERNELS,
+    PYTHON_BOUND, *RECORDING,
+)  # fmt: skip
 """What an expert would advise; docs/reading/advice.md has thresholds, reasons and what each saves at most."""
+
+RULES: Mapping[str, Rule] = {rule.name: rule for rule in (*VERDICT_RULES, *ADVICE_RULES)}
 
 
 def verdict_of(facts: PathFacts) -> list[PathFinding]:
@@ -107,5 +58,28 @@ def advice_of(facts: PathFacts) -> list[PathFinding]:
     return sorted(found, key=lambda finding: -(finding.saves_at_most_ns or 0))
 
 
-def _findings_of(rules: tuple[AdviceRule, ...], facts: PathFacts) -> list[PathFinding]:
+def _findings_of(rules: tuple[Rule, ...], facts: PathFacts) -> list[PathFinding]:
     return within_bounds(facts, (finding for rule in rules if (finding := rule(facts))))
+
+
+def within_bounds(facts: PathFacts, findings: Iterable[PathFinding], *, of_job: bool = False) -> list[PathFinding]:
+    """Give each finding its bound, and leave out those that cannot save a notable share of what savings are of.
+
+    Bounds take all rows, which a job of rank summaries does not hold: so that it answers as a job of whole graphs, only
+    what is replayed has bounds ``of_job``.
+    """
+    if has_partial_rows(facts.graph) or facts.graph.is_job != of_job:
+        return list(findings)
+    return [found for finding in findings if (found := _within_bound(facts, finding)) is not None]
+
+
+def _within_bound(facts: PathFacts, finding: PathFinding) -> PathFinding | None:
+    bound = RULES[finding.rule].bound
+    if bound is None:
+        return finding
+    bound_ns = bound(facts, finding.evidence)
+    if finding.saves_at_most_ns is None:
+        return replace(finding, bound_ns=bound_ns)
+    if not facts.is_worth(bound_ns):
+        return None
+    return replace(finding, bound_ns=bound_ns, saves_at_most_ns=min(finding.saves_at_most_ns, bound_ns))

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice import job_verdict
+from analyses.advice.facts import PathFacts
 from analyses.advice.recording_rules import mostly_start_up_ns
+from analyses.advice.rule import PathFinding
 from analyses.advice.rules import advice_of, verdict_of
 from analyses.display.labels import short_labels
-from analyses.display.sentence_format import as_sentence, brief_duration, quoted, window_name
-from analyses.messages import advice, job_verdict
-from analyses.messages import verdict as messages
+from analyses.display.phrases import SAVINGS_OVERLAP, untrusted
+from analyses.display.sentence_format import as_sentence, brief_duration, counted, quoted, window_name
 from analyses.source.window_report import delay_in_step, job_record, verdict_of_job
 from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.memo import memoized
@@ -67,7 +68,7 @@ def _with_gain(finding: PathFinding, facts: PathFacts) -> PathFinding:
         return finding
     window, saved = window_name(facts.path.window), facts.saving(finding.saves_ns)
     saved = f"at most {saved}" if finding.is_cut else saved
-    gain = messages.like_the_others(window, saved, takes_longer_text(finding, facts))
+    gain = job_verdict.like_the_others(window, saved, takes_longer_text(finding, facts))
     return replace(finding, detail=" ".join([finding.detail, gain, *_next_to_delay(finding, facts)]))
 
 
@@ -84,7 +85,7 @@ def _next_to_delay(finding: PathFinding, facts: PathFacts) -> list[str]:
         return []
     differs = [_much_unlike(ns, saved) for ns in (delay_ns, said.median_caused_ns)]
     more = saved > delay_ns if differs[0] else None
-    text = messages.delay_next_to_saving(window_name(facts.path.window), brief_duration(delay_ns), more=more)
+    text = job_verdict.delay_next_to_saving(window_name(facts.path.window), brief_duration(delay_ns), more=more)
     return [text] if any(differs) else []
 
 
@@ -139,7 +140,7 @@ def replayed_advice(facts: PathFacts) -> list[PathFinding]:
 
 
 def _is_mostly_start_up(facts: PathFacts, finding: PathFinding) -> bool:
-    return finding.rule == "start_up_recorded" and mostly_start_up_ns(finding, facts.length_ns) > 0
+    return finding.rule == "start_up_recorded" and mostly_start_up_ns(finding.evidence, facts.length_ns) > 0
 
 
 def verdict_document(
@@ -210,7 +211,8 @@ class ListedAdvice:
     @property
     def notes(self) -> list[str]:
         """The sentences behind the advice."""
-        return [*[advice.OVERLAP] * self.overlap, *[advice.more_advice(self.hidden)] * (self.hidden > 0)]
+        hidden = f"--json FILE lists {counted(self.hidden, 'more finding')}."
+        return [*[SAVINGS_OVERLAP] * self.overlap, *[hidden] * (self.hidden > 0)]
 
 
 def listed_advice(path: CriticalPath) -> ListedAdvice:
@@ -225,13 +227,19 @@ def listed_advice(path: CriticalPath) -> ListedAdvice:
 
 
 def _saving_text(finding: PathFinding, facts: PathFacts) -> str:
-    """Say what following a piece of advice would save of an iteration, by replay and at most, and how sure it is."""
+    """Say what following a piece of advice would save of an iteration, by replay and at most, and how sure it is.
+
+    A bound stands only where it says more.
+    """
     saved, is_bound = finding.saving
     most = saved if finding.is_cut else finding.saves_at_most_ns
-    replayed = None if is_bound else facts.saving(saved)
+    replayed = "" if is_bound else facts.saving(saved)
+    bound = "" if most is None else facts.saving(most)
     shares = {reason: finding.evidence.get(f"{reason}_share", 0.0) for reason in ("contended", "unusual")}
-    doubt = next((messages.untrusted(reason, share) for reason, share in shares.items() if share), "")
-    return advice.saving(finding.confidence, None if most is None else facts.saving(most), replayed, doubt)
+    doubt = next((untrusted(reason, share) for reason, share in shares.items() if share), "")
+    amounts = [f"{replayed} by replay"] * bool(replayed) + [f"at most {bound}"] * (bound not in ("", replayed))
+    saves = f"saves {', '.join(amounts)}; " if amounts else ""
+    return f"[{saves}{finding.confidence} confidence{f': {doubt}' if doubt else ''}]"
 
 
 def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> list[str]:
@@ -266,12 +274,23 @@ def _ranks_sentence(paths: Mapping[int, CriticalPath]) -> str:
     """Say whether the ranks are alike; one is called the slowest only where it is so beyond 5%."""
     lengths = sorted(path.length_ns for path in paths.values())
     shortest, second, longest = lengths[0], lengths[-2], lengths[-1]
+    between = f"{brief_duration(shortest)} to {brief_duration(longest)}"
     if longest - shortest <= SAME_LENGTH_SHARE * longest:
-        return messages.ranks_alike(len(paths), shortest, longest)
+        return f"The {len(paths)} ranks take about the same time: {between}."
     if longest - second > SAME_LENGTH_SHARE * longest:
         median = lengths[(len(lengths) - 2) // 2]
-        return messages.slowest_rank(representative_rank(paths), len(paths), longest, median)
-    return messages.no_slowest_rank(len(paths), shortest, longest)
+        times = f"{brief_duration(longest)}, the others {brief_duration(median)} (median)"
+        return f"Rank {representative_rank(paths)} is the slowest of {len(paths)}: {times}."
+    return f"The {len(paths)} ranks take {between}; none stands out as the slowest."
+
+
+WHY_REPRESENTATIVE: Mapping[str, str] = {
+    "holds_up_the_job": "which delays the job",
+    "first_cause": "which has the largest single cause of waiting",
+    "most_of_the_path": "which holds most of the job's path",
+    "typical": "a typical rank: its waiting for other ranks is the median",
+}
+"""Why a rank is shown."""
 
 
 def representative_ranks(path: CriticalPath, causes: pd.DataFrame, waits: pd.DataFrame) -> dict[int, str]:

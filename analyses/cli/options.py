@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 
-from analyses.cli.path_args import AnswerFile, CacheFolder, InputFile, InputTraces, OutputFile, OutputFileOrFolder
+from analyses.cli.path_args import AnswerFile, InputFile, InputTraces, OutputFile, OutputFileOrFolder, ReusedFolder
 from analyses.declare.arg_types import RANK, STEP, expected, share_of_one, size_in_bytes, whole_number
-from analyses.declare.description import Flag, Reader
+from analyses.declare.description import Flag, FlagReader
 
 READING, RANKS, WINDOW, OUTPUT = "reading", "multiple ranks", "window", "output"
 """Headings of the help, below which options of all commands are."""
 
 
-METAVARS: Mapping[Reader, str] = {"count": "N", "file": "FILE", "microseconds": "US", "share": "SHARE"}
+SHOWN_BY_HELP_ALL = frozenset({
+    "all_rows", "cache", "capture", "cluster", "cpu_window", "data_load", "flight", "gpu_window", "instance", "jobs",
+    "memory", "no_cache", "regex", "salvage", "step_pattern", "summaries", "wide",
+})  # fmt: skip
+"""Options that many commands share and few questions need: ``--help-all`` and the manual list them."""
+METAVARS: Mapping[FlagReader, str] = {"count": "N", "file": "FILE", "microseconds": "US", "share": "SHARE"}
 """How the help names the value of an analysis' option, by its type."""
 
 
@@ -42,7 +47,7 @@ def add_traces(parser: argparse.ArgumentParser) -> None:
         type=InputTraces,
         nargs="+",
         metavar="INPUT",
-        help="trace file, folder of rank files, glob pattern, URL, or @FILE that lists inputs",
+        help="trace, folder of rank files, glob, URL or @LIST",
     )
     heading(parser, READING).add_argument("--rank", type=RANK, metavar="N", help="analyze only rank N")
     add_salvage(parser)
@@ -60,7 +65,7 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
     caches = heading(parser, READING).add_mutually_exclusive_group()
     caches.add_argument(
         "--cache",
-        type=CacheFolder,
+        type=ReusedFolder,
         metavar="DIR",
         help="cache graphs in DIR; reuse those of unchanged files (default: the user's cache folder)",
     )
@@ -108,7 +113,7 @@ def add_summaries(parser: argparse.ArgumentParser) -> None:
     summaries = ranks.add_argument(
         "--summaries",
         choices=("always", "never"),
-        help="keep a summary of each rank and re-read files on demand (default: above 32 ranks)",
+        help="keep a summary of each rank and re-read files on demand (default: if whole graphs exceed memory)",
     )
     add_alias(parser, summaries, "--skeletons")
 
@@ -146,15 +151,26 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def add_answer(parser: argparse.ArgumentParser) -> None:
     """Add the file that gets the answer instead of the terminal, with machine-readable output."""
-    heading(parser, OUTPUT).add_argument(
-        "-o",
-        "--output",
-        dest="answer",
-        type=AnswerFile,
-        metavar="FILE",
-        help="write the answer to FILE; its suffix selects the format (.json, else text)",
-    )
+    _add_answer_file(parser, ".json, else text")
     add_json(parser)
+
+
+def add_answer_with_table(parser: argparse.ArgumentParser) -> None:
+    """Add the same where the answer has a main table."""
+    _add_answer_file(parser, ".json, .csv, else text")
+    _add_csv(parser)
+    add_json(parser)
+
+
+def _add_answer_file(parser: argparse.ArgumentParser, formats: str) -> None:
+    heading(parser, OUTPUT).add_argument(
+        "-o", "--output", dest="answer", type=AnswerFile, metavar="FILE", help=f"write the answer to FILE: {formats}"
+    )
+
+
+def _add_csv(parser: argparse.ArgumentParser) -> None:
+    """Add an earlier option, which works and which no help lists: ``-o FILE.csv``."""
+    parser.add_argument("--csv", type=OutputFile, metavar="FILE", help=argparse.SUPPRESS)
 
 
 def add_text_output(parser: argparse.ArgumentParser) -> None:
@@ -193,7 +209,7 @@ def add_window(parser: argparse.ArgumentParser) -> None:
     window = options.add_mutually_exclusive_group()
     window.add_argument("--step", type=STEP, metavar="N", help="step N (ProfilerStep#N, or an inference engine's)")
     window.add_argument("--annotation", metavar="NAME", help="CPU annotation NAME (exact match)")
-    window.add_argument("--window", metavar="START_NS:END_NS", help="absolute times in nanoseconds")
+    window.add_argument("--window", metavar="START:END", help="absolute times in nanoseconds")
     window.add_argument("--whole", action="store_true", help="whole trace")
     options.add_argument("--regex", action="store_true", help="NAME is a regular expression for the full name")
     options.add_argument(
@@ -213,7 +229,7 @@ def add_near(parser: argparse.ArgumentParser) -> None:
         "--near",
         type=share_of_one,
         metavar="SHARE",
-        help="also list near-critical work (slack below SHARE of the window, such as 1%%)",
+        help="also list near-critical work; its slack is below SHARE of the window, such as 1%%",
     )
 
 
@@ -238,20 +254,10 @@ def add_all_rows(parser: argparse.ArgumentParser) -> None:
 
 def add_table_answer(parser: argparse.ArgumentParser) -> None:
     """Add what an answer that is a table can be written as."""
-    output = heading(parser, OUTPUT)
-    output.add_argument(
-        "-o",
-        "--output",
-        dest="answer",
-        type=AnswerFile,
-        metavar="FILE",
-        help="write the answer to FILE; its suffix selects the format (.json, .csv, .html, else text)",
-    )
+    _add_answer_file(parser, ".json, .csv, .html, else text")
     add_json(parser)
-    output.add_argument(
-        "--csv", type=OutputFile, metavar="FILE", help="write the main table as CSV (- for standard output)"
-    )
-    output.add_argument("--plot", type=OutputFile, metavar="FILE", help="write a figure as an HTML page")
+    _add_csv(parser)
+    parser.add_argument("--plot", type=OutputFile, metavar="FILE", help=argparse.SUPPRESS)  # -o FILE.html
 
 
 def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:

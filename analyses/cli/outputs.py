@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TextIO
 
 from analyses.display.stderr import say
 from hta_graph.base.errors import UsageError
-from hta_graph.base.storage.location import resolve_location
+from hta_graph.base.progress import clear_stage
+from hta_graph.base.storage.location import is_remote, resolve_location
 
 if TYPE_CHECKING:
+    from analyses.display.text_layout import Line
     from hta_graph.base.errors import HtaGraphError
+    from hta_graph.base.text.json_text import Records
 
 
 PAGES = (".html", ".htm")
@@ -40,7 +44,8 @@ def resolve_answer_file(options: argparse.Namespace) -> None:
         _check_text_is_printed(target, options)
         return
     if not hasattr(options, option):
-        raise UsageError(f"{target}: this command writes .json or text; name another file")
+        formats = [suffix for suffix, name in FORMATS.items() if hasattr(options, name)]
+        raise UsageError(f"{target}: this command writes {', '.join(formats)} or text; name another file")
     if getattr(options, option):
         raise UsageError(f"{target}: --{option} names this output too; omit one of them")
     setattr(options, option, target)
@@ -104,6 +109,73 @@ class Outputs:
     def is_terminal(self) -> bool:
         """Whether no file is named."""
         return not (self.json or self.csv or self.plot)
+
+
+def write_output(
+    options: argparse.Namespace,
+    document: Callable[[], Mapping[str, Any]],
+    lines: Callable[[], Sequence[Line]],
+    *,
+    table: str = "",
+) -> None:
+    """Write an answer as JSON or as CSV where a file is named for it, else print it; next to a file its first line.
+
+    Args:
+        options: the command line.
+        document: the answer as JSON.
+        lines: the answer as text.
+        table: the key of the main table in the document, for CSV.
+    """
+    csv = getattr(options, "csv", None)
+    if not (options.json or csv):
+        print_lines(lines(), wide=options.wide)
+        return
+    found = document()
+    if options.json:
+        write_json(options.json, found, options.left_out)
+        if csv != "-":
+            print_first_sentence(options.json, lines())
+    if csv:
+        write_records(csv, found[table])
+
+
+def print_first_sentence(json: str, lines: Iterable[Line]) -> None:
+    """Print the first sentence of an answer that a file gets as JSON; a pipe or standard output gets JSON alone."""
+    from hta_graph.base.storage.output_paths import is_written_directly
+
+    place = resolve_location(json)
+    if json != "-" and (is_remote(place) or not is_written_directly(place)):
+        print_lines([line for line in islice(lines, 1) if isinstance(line, str) and line])
+
+
+def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None = None) -> None:
+    """Print the lines of an answer, by default on standard output."""
+    from analyses.display.console import print_lines as write  # late: --help needs no tables
+
+    clear_stage()
+    write(lines, wide=wide, to=to)
+
+
+def write_records(target: str, records: Records | Sequence[Mapping[str, Any]]) -> None:
+    """Write a table of a document as CSV; a cell that holds several values is JSON."""
+    from hta_graph.base.storage.atomic_write import write_file
+    from hta_graph.base.text.csv_text import csv_rows
+    from hta_graph.base.text.json_text import Records
+
+    if isinstance(records, Records):
+        columns = {name: column.tolist() for name, column in records.columns.items()}
+    else:
+        names = dict.fromkeys(name for record in records for name in record)
+        columns = {name: [record.get(name) for record in records] for name in names}
+    write_file(target, csv_rows([[name, *map(_cell, column)] for name, column in columns.items()]))
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, dict | list):
+        return value
+    import orjson
+
+    return orjson.dumps(value).decode()
 
 
 def write_json(target: str, document: Mapping[str, Any], left_out: Sequence[HtaGraphError]) -> None:

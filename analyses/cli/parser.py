@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import takewhile
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from analyses.cli.all_commands import COMMAND_GROUPS, COMMANDS
 from analyses.cli.command import Command, CommandGroup
-from analyses.cli.options import OUTPUT, RANKS, READING, WINDOW
+from analyses.cli.options import OUTPUT, RANKS, READING, SHOWN_BY_HELP_ALL, WINDOW
 from analyses.display.stderr import say
 from hta_graph import __version__
 from hta_graph.base.errors import UsageError
@@ -41,6 +42,9 @@ FIRST_COMMANDS = {
 DESCRIPTION = "Analyze PyTorch profiler (Kineto) traces as dependency graphs."
 HELP_OF_A_COMMAND = "Run hta-graph COMMAND --help for a command's options and examples."
 EXIT_USAGE = 2
+HELP = ("help", "help_all", "version")
+SHORT_HELP_COLUMN = 27
+"""Where the texts of options begin in a command's help, for one line each."""
 LISTED = " " * 7
 """The indent of an exit status's meaning."""
 PHRASES = (
@@ -52,16 +56,14 @@ PHRASES = (
 """argparse's phrases, and what this program says instead."""
 
 
-def further_help(command: Command) -> str:
-    """Return what follows a command's options in its help."""
-    examples = [f"  hta-graph {line}" for line in command.examples]
-    return "\n".join(
-        [
-            *("examples (with the traces from hta-graph demo --traces DIR):", *examples, ""),
-            *exit_status_lines(),
-            *("", f"more: docs/{command.page}"),
-        ]
-    )
+def _further_help(command: Command) -> str:
+    """Return what follows a command's options in its full help."""
+    return "\n".join([*exit_status_lines(), "", f"more: docs/{command.page}"])
+
+
+def _examples(command: Command) -> str:
+    lines = [f"  hta-graph {line}" for line in command.examples]
+    return "\n".join(["examples (with the traces from hta-graph demo --traces DIR):", *lines])
 
 
 def exit_status_lines() -> list[str]:
@@ -101,8 +103,8 @@ def _wrapped(line: str, width: int) -> list[str]:
 class OneLineParser(argparse.ArgumentParser):
     """A parser with a short usage, whose errors are one line and suggest what was meant."""
 
-    example = ""
-    """A command line to copy."""
+    command: Command | None = None
+    """What it parses; of a parser that lists commands None."""
 
     def parse_known_args(  # type: ignore[override]  # argparse declares overloads for namespaces of other types
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
@@ -177,8 +179,8 @@ class OneLineParser(argparse.ArgumentParser):
             self.exit(EXIT_USAGE)
         # A person who forgot an argument needs to see where it goes; one who mistyped it needs its name only.
         is_missing = message.startswith("missing ") or message.endswith(" is required")
-        if is_missing and self.example:
-            hint = f"; for example: {self.example}"
+        if is_missing and self.command:
+            hint = f"; for example: hta-graph {self.command.examples[0]}"
         else:
             hint = "" if message.endswith("?") else f"; see {self.prog} --help"
         say(f"{self.prog}: {UsageError(message)}{hint}")
@@ -203,9 +205,39 @@ class OneLineParser(argparse.ArgumentParser):
         return [f"[{name}]" if nargs == "?" else f"{name}..." if nargs == "+" else name for name, nargs in found]
 
     def format_help(self) -> str:
-        """Return the help, with the short usage."""
+        """Return the help of a command on one page: examples, then its own options and the usual ones."""
+        if self.command is None:
+            return self.full_help()
+        formatter = self._get_formatter(SHORT_HELP_COLUMN)
+        formatter.add_usage(self._usage_line(), [], [])
+        formatter.add_text(self.description)
+        formatter.add_text(_examples(self.command))
+        formatter.start_section("options")
+        formatter.add_arguments([action for group in self._action_groups for action in _usual_of(group)])
+        formatter.end_section()
+        formatter.add_text(f"more: docs/{self.command.page}; {self.prog} --help-all")
+        return formatter.format_help()
+
+    def full_help(self) -> str:
+        """Return the help with every option, by headings, and the exit statuses."""
         self.usage = self._usage_line()
-        return super().format_help()
+        if self.command is None:
+            return super().format_help()
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, [], [])
+        formatter.add_text(self.description)
+        formatter.add_text(_examples(self.command))
+        for group in self._action_groups:
+            formatter.start_section(group.title)
+            formatter.add_arguments(group._group_actions)  # noqa: SLF001
+            formatter.end_section()
+        for text in (self.epilog, _further_help(self.command)):
+            formatter.add_text(text)
+        return formatter.format_help()
+
+    def _get_formatter(self, column: int = 24) -> argparse.HelpFormatter:
+        """Return what lays out a help; ``column`` is where texts begin."""
+        return LineFormatter(self.prog, max_help_position=column)
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         # All that a parser prints passes here; an error repeats words that may hold control characters.
@@ -259,6 +291,24 @@ def _usual(description: str) -> dict[str, Any]:
     return {"description": description, "formatter_class": LineFormatter, "allow_abbrev": False, "add_help": False}
 
 
+class _HelpOfAll(argparse.Action):
+    """Print the help with every option and exit, as ``--help`` does with the usual ones."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print it."""
+        parser._print_message(cast("OneLineParser", parser).full_help(), sys.stdout)  # noqa: SLF001
+        parser.exit()
+
+
+def _usual_of(group: argparse._ArgumentGroup) -> Iterator[argparse.Action]:
+    """Yield the options of a heading that a command's help shows, each with the first clause of its text."""
+    for action in group._group_actions:  # noqa: SLF001 - argparse has no other list of them
+        if action.dest not in SHOWN_BY_HELP_ALL and action.dest not in HELP:
+            shown = copy(action)
+            shown.help = action.help and action.help.partition("; ")[0]
+            yield shown
+
+
 def _add_help(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-h", "--help", action="help", help="show this help and exit")
 
@@ -292,12 +342,12 @@ def _add_commands(
 
 def _add_options(parser: OneLineParser, command: Command) -> None:
     """Add a command's options; examples follow in the epilog."""
+    parser.add_argument("--help-all", action=_HelpOfAll, nargs=0, help="show all options, and the exit statuses")
     for add in command.options:
         add(parser)
     parser._positionals.title = "arguments"  # noqa: SLF001 - argparse has no other way to name them
     parser._action_groups.sort(key=_place_of_heading)  # noqa: SLF001
-    parser.epilog = "\n\n".join(text for text in (parser.epilog, further_help(command)) if text)
-    parser.example = f"hta-graph {command.examples[0]}"
+    parser.command = command
 
 
 HEADINGS = ("arguments", "options", WINDOW, OUTPUT, RANKS, READING)

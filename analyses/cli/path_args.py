@@ -66,7 +66,7 @@ class OutputFolder(PathArgument):
     __slots__ = ()
 
 
-class CacheFolder(PathArgument):
+class ReusedFolder(PathArgument):
     """A folder for files that later runs reuse; other files in it stay."""
 
     __slots__ = ()

@@ -13,21 +13,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from analyses.display.stderr import ProgressLine, say
 from hta_graph.base.memory import keep_freed_memory
-from hta_graph.base.progress import begin_stage, clear_stage
+from hta_graph.base.progress import begin_stage
 from hta_graph.base.storage.location import Location, expand_file_lists
 
 if TYPE_CHECKING:
-    from analyses.display.text_layout import Line
     from hta_graph.base.errors import HtaGraphError
     from hta_graph.graph.dependency_graph import DependencyGraph
-    from hta_graph.graph_cache.trace_cache import GraphCache
     from hta_graph.multi_rank.read_ranks import Progress
     from hta_graph.multi_rank.summary.summarize import SummaryRequest
     from hta_graph.multi_rank.summary_job import SummaryJobReader
+    from hta_graph.store.trace_cache import GraphCache
 
 
 CAUSES_LISTED = 5
@@ -59,14 +58,6 @@ def _cause_of(error: HtaGraphError) -> str:
 
 ERRORS_LISTED = 10
 """The number of files that cannot be read with a line of their own."""
-
-
-def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None = None) -> None:
-    """Print the lines of an answer, by default on standard output."""
-    from analyses.display.console import print_lines as write  # late: --help needs no tables
-
-    clear_stage()
-    write(lines, wide=wide, to=to)
 
 
 @dataclass(frozen=True)
@@ -116,9 +107,12 @@ class RankInputs:
 
     def count_files(self, besides: Collection[Location] = ()) -> int:
         """Count the files that the inputs name, without some."""
+        return len(self._files() - {*besides})
+
+    def _files(self) -> set[Location]:
         from hta_graph.trace.rank_files import expand_inputs
 
-        return len({*expand_inputs(expand_file_lists(self.inputs))} - {*besides})
+        return {*expand_inputs(expand_file_lists(self.inputs))}
 
     def graphs(self) -> Iterator[DependencyGraph]:
         """Build the graph of each rank, in parallel where that is faster; print repairs and errors."""
@@ -180,15 +174,32 @@ class RankInputs:
 
     @cached_property
     def many_ranks(self) -> int:
-        """The number of ranks that are held as summaries; 0 where they are held in full."""
+        """The number of ranks that are held as summaries; 0 where they are held in full.
+
+        By default they are where whole graphs may take more memory than there is.
+        """
         if self.rank is not None or self.use_summaries == "never":
             return 0
-        count = self.count_files()
-        if count < 2:
+        paths = self._files()
+        if len(paths) < 2:
             return 0
-        from hta_graph.multi_rank.summary_job import MANY_RANKS  # late: one rank needs nothing of jobs
+        return len(paths) if self.use_summaries == "always" or not self._fit_in_memory(paths) else 0
 
-        return count if count > MANY_RANKS or self.use_summaries == "always" else 0
+    def _fit_in_memory(self, paths: Collection[Location]) -> bool:
+        """Return whether the whole graphs of ranks fit in memory; a line says what summaries lack."""
+        from hta_graph.base.memory import format_bytes
+        from hta_graph.multi_rank.read_engine import memory_share, peak_bytes  # late: one rank needs nothing of jobs
+
+        # Of a cluster the limit is one for each file.
+        room = self.memory if self.memory is not None and self.cluster is None else memory_share()
+        if (needed := peak_bytes(*paths)) <= room:
+            return True
+        say(
+            f"whole graphs of {len(paths):,} ranks may take {format_bytes(needed)}, more than {format_bytes(room)}; "
+            "continuing with rank summaries, which lack savings by replay and comparisons of all kernels "
+            "(--summaries never holds whole graphs)"
+        )
+        return False
 
     def job_of_summaries(self, few: Callable[[int], SummaryRequest]) -> DependencyGraph | None:
         """Join the summaries of many ranks to the job's graph; None where ranks are held in full.
@@ -337,7 +348,7 @@ class RankInputs:
         """Let answers about a graph that is in the cache be kept next to it."""
         if self.cache is None or not self.cache.has_graph(graph.path, salvage=self.salvage):
             return graph
-        from hta_graph.graph_cache import kept_answers
+        from hta_graph.store import kept_answers
 
         return kept_answers.with_kept_answers(graph, self.cache, salvage=self.salvage)
 
@@ -365,8 +376,8 @@ def graph_cache(options: argparse.Namespace) -> GraphCache | None:
     if hasattr(options, "opened_cache"):
         opened = options.opened_cache
         return opened
-    from hta_graph.graph_cache.cache_folder import CacheFolder, default_cache_folder
-    from hta_graph.graph_cache.trace_cache import GraphCache
+    from hta_graph.store.cache_folder import CacheFolder, default_cache_folder
+    from hta_graph.store.trace_cache import GraphCache
 
     named = getattr(options, "cache", None)
     folder = default_cache_folder() if named is None else named_cache_folder(named)

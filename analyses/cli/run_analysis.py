@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from analyses.cli.outputs import Outputs, print_open_in_browser, write_json
-from analyses.cli.rank_inputs import RankInputs, print_lines
+from analyses.cli.outputs import Outputs, print_first_sentence, print_lines, print_open_in_browser, write_json
+from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
 from analyses.questions import catalogue
 from hta_graph.base.progress import begin_stage
@@ -61,6 +61,8 @@ def write_answer(
     found = found.on_command_line()
     if outputs.json:
         write_json(outputs.json, answer_document(name, found, map(_scope_document, scopes)), outputs.left_out)
+        if "-" not in (outputs.csv, outputs.plot):
+            print_first_sentence(outputs.json, found.headline)
     if outputs.csv or outputs.plot:
         _write_csv_and_figure(name, found, outputs, figure)
     if outputs.is_terminal:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from analyses.declare.answer import Answer
+from analyses.declare.columns import Table
 from analyses.declare.description import Description
 
 if TYPE_CHECKING:
@@ -31,6 +32,6 @@ class Analysis(Description):
 
     question: str
     usage: str = ""
-    tables: Mapping[str, Any]
+    tables: Mapping[str, Table]
     answer: Callable[..., Answer]
     figure: Callable[[Answer], Figure]

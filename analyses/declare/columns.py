@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from textwrap import indent
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from hta_graph.model import BoundBy, GapCause
 
@@ -19,10 +20,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 MORE = "…"
 """The name of a column that stands for others, which depend on the trace."""
 GAP_CAUSES = [cause.label for cause in GapCause]
-PATH_OF_CALLS = "Enclosing operators and frames, outermost first, joined with slashes"
 
 
-class Column(NamedTuple):
+@dataclass(frozen=True)
+class Column:
     """What a column holds.
 
     ``type`` is the type in JSON, and ``null`` whether values can be missing. ``values`` are all that occur, if these
@@ -52,7 +53,7 @@ GROUP_KIND = text("kind", "Purpose of the groups, such as tp; null if the traces
 
 
 class Table:
-    """A table of an answer: its columns. Iteration yields their names.
+    """A table of an answer: its columns, each with a name, a meaning, a type and a unit. Iteration yields the names.
 
     Args:
         parts: a column, the name of a shared one, or a table for all of its columns.
@@ -95,7 +96,9 @@ SHARED: Mapping[str, Column] = {column.name: column for column in (
     text("kernel_sequence", "Names of the kernels in order of their start, joined with arrows."),
     text("call", "Runtime call; null if not in the file.", null=True),
     text("annotation", "Name of the annotation; null if there is none.", null=True),
-    text("call_path", f"{PATH_OF_CALLS}; null if unknown.", null=True),
+    text(
+        "call_path", "Enclosing operators and frames, outermost first, joined with slashes; null if unknown.", null=True
+    ),
     bound_by("bound_by", "Class of the time."),
     # -- event indices
     integer("call_index", "Event index of the runtime call; null if not in the file.", null=True),

@@ -22,10 +22,10 @@ ATTRIBUTED_TO = (*OWNER_KINDS, "module-class", "activity")
 COUNTER_SERIES = ("queue-length", "memory-bandwidth")
 """The series of counter tracks, named after their commands."""
 
-Reader = Literal["count", "file", "microseconds", "share", "switch", "text"]
+FlagReader = Literal["count", "file", "microseconds", "share", "switch", "text"]
 """The type of a flag's value; a switch has none."""
 
-READERS: Mapping[Reader, Callable[[str], Any]] = {
+READERS: Mapping[FlagReader, Callable[[str], Any]] = {
     "count": whole_number(1, 10**9),
     "file": str,
     "microseconds": real_number(0, 10**12),
@@ -48,7 +48,7 @@ class Flag:
     """
 
     argument: str
-    reader: Reader
+    reader: FlagReader
     meaning: str
     default: Any = ...
     choices: tuple[str, ...] = ()

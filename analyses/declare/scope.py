@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from analyses.display.sentence_format import brief_duration
-from analyses.messages import scope as messages
+from analyses.display.sentence_format import brief_duration, brief_share, quoted, window_named
 from hta_graph.base.arrays import freeze
 from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -103,14 +102,17 @@ class Scope:
         if len(self.running):
             return ""
         if len(activities(self.graph)):
-            return messages.no_activity_in_window(self.rank, self.label)
-        return messages.no_activity(self.rank)
+            return f"rank {self.rank}: no GPU activity in {window_named(self.label)}; choose another window"
+        return (
+            f"rank {self.rank}: the trace has no GPU activity; record with ProfilerActivity.CUDA and profile steps "
+            "that launch kernels"
+        )
 
     def missing_start(self) -> str:
         """Return a note if no GPU activity starts in the window, or an empty text."""
         if self.missing() or len(self.work):
             return self.missing()
-        return messages.nothing_starts(self.rank, self.label)
+        return f"rank {self.rank}: no GPU activity starts in {window_named(self.label)}"
 
 
 def naming_window(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:
@@ -125,8 +127,9 @@ def naming_window(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:
     (label,), is_most = labels, len(lengths) > 1
     whole_ns = max(scope.whole_ns for scope in scopes)
     if brief_duration(whole_ns) != brief_duration(max(lengths)):
-        return [messages.of_span(max(lengths), whole_ns, said[0], is_most=is_most), *said[1:]]
-    return [messages.of_window(label, max(lengths), said[0], is_most=is_most), *said[1:]]
+        length = f"{'up to ' if is_most else ''}{brief_duration(max(lengths))} of the {brief_duration(whole_ns)} trace"
+        return [f"first to last GPU activity, {length}: {said[0]}", *said[1:]]
+    return [f"{quoted(label)}, {'up to ' if is_most else ''}{brief_duration(max(lengths))}: {said[0]}", *said[1:]]
 
 
 MOSTLY_IDLE = 0.5
@@ -141,13 +144,18 @@ def idle_first(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:
     if len(scopes) != 1 or not said or not scopes[0].window_ns:
         return list(said)
     idle = 1 - scopes[0].running.busy().total / scopes[0].window_ns
-    return [messages.mostly_idle(idle, said[0]), *said[1:]] if idle >= MOSTLY_IDLE else list(said)
+    if idle >= MOSTLY_IDLE:
+        return [f"GPU idle {brief_share(idle)} of the time (see idle-time); {said[0]}", *said[1:]]
+    return list(said)
 
 
 def several_gpus(scopes: Iterable[Scope]) -> list[str]:
     """Return a note for each rank that drives several GPUs."""
     working = ((scope.rank, scope.gpus) for scope in scopes)
-    return [messages.several_gpus(rank, gpus) for rank, gpus in ranks_with_several_gpus(working)]
+    return [
+        f"rank {rank}: one process drives {gpus}; the GPU counts as busy while any of them is busy"
+        for rank, gpus in ranks_with_several_gpus(working)
+    ]
 
 
 def ranks_with_several_gpus(working: Iterable[tuple[int, Iterable[int]]]) -> Iterator[tuple[int, str]]:

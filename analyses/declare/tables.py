@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analyses.declare.column_types import SHARED, Column
 from analyses.declare.columns import MORE
 from analyses.declare.scope import Scope
 from hta_graph.attribution.graph_kernels import row_names
@@ -18,26 +16,6 @@ from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.event_args import Objects
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of an answer: the function whose docstring explains it, its columns, and their meanings.
-
-    ``meanings`` holds columns of this table alone, and columns that mean something else elsewhere.
-    """
-
-    explained_by: Callable[..., pd.DataFrame]
-    columns: Sequence[str]
-    meanings: Mapping[str, Column] = field(default_factory=dict)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
-
-    def meaning(self, column: str) -> Column:
-        """Return what a column holds."""
-        return self.meanings.get(column) or SHARED[column]
-
 
 Rows = pd.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 

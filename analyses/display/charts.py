@@ -47,8 +47,8 @@ LINES = 64
 Numbers = np.ndarray[Any, Any]
 
 
-def plotly_objects(purpose: str = "a figure") -> Any:
-    """Import plotly, for a purpose that the error names.
+def plotly_objects() -> Any:
+    """Import plotly.
 
     Raises:
         MissingExtraError: it is not installed.
@@ -56,7 +56,7 @@ def plotly_objects(purpose: str = "a figure") -> Any:
     try:
         import plotly.graph_objects as go
     except ImportError:
-        raise MissingExtraError(purpose, "plot") from None
+        raise MissingExtraError("a figure", "plot") from None
     return go
 
 

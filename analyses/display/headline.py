@@ -80,3 +80,10 @@ def rows_at_outlier(frame: pd.DataFrame, found: Outlier) -> pd.DataFrame:
 def sums_per_scope(frame: pd.DataFrame) -> pd.DataFrame:
     """Add up the numbers of each rank and scope."""
     return frame.groupby(SCOPE, sort=False).sum(numeric_only=True).reset_index()
+
+
+def sequence_headline(found: Outlier) -> str:
+    """Name the operator and sequence with the most GPU time."""
+    size = counted(found["kernels"], "GPU activity", "GPU activities") + (" each" if found["count"] > 1 else "")
+    times = f"{brief_duration(found['gpu_ns'])} in {counted(found['count'], 'occurrence')} ({size}){found.typical}"
+    return f"sequence with the most GPU time{found.where}: {quoted(found['operator'])}, {times}"

@@ -85,7 +85,7 @@ MEANING_ON_CPU: Mapping[str, str] = {
 
 def class_meanings(graph: DependencyGraph) -> Mapping[str, str]:
     """Return what each class means on a path of a graph, that of a rank or of a job."""
-    if len(graph.rank_graphs) > 1:
+    if graph.is_job:
         return MEANING_IN_JOBS
     return MEANING if graph.is_gpu.any() else MEANING_ON_CPU
 
@@ -96,7 +96,7 @@ SHORT_IN_JOBS: Mapping[str, str] = {**SHORT, **CLASS_LABELS_IN_JOBS}
 
 def short_labels(graph: DependencyGraph) -> Mapping[str, str]:
     """Return the same in two or three words."""
-    return SHORT if len(graph.rank_graphs) < 2 and graph.is_gpu.any() else SHORT_IN_JOBS
+    return SHORT if not graph.is_job and graph.is_gpu.any() else SHORT_IN_JOBS
 
 
 CAUSE: Mapping[str, str] = {

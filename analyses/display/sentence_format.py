@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analyses.display.text_layout import clipped
-from hta_graph.paths.windows import Window
+from hta_graph.paths.windows import WHOLE_TRACE, Window
 
 UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 NAME_SIZE = 60
@@ -32,13 +32,13 @@ def brief_share(share: float) -> str:
     return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
-def time_and_share(ns: int, whole_ns: int) -> str:
-    """Print a time with its share of a whole.
+def time_and_share(ns: int, whole_ns: int, of: str = "") -> str:
+    """Print a time with its share of a whole, which ``of`` may name.
 
-    >>> time_and_share(11_200_000, 42_700_000)
-    '11.2 ms (26%)'
+    >>> time_and_share(11_200_000, 42_700_000), time_and_share(120_000, 1_000_000, " of the iteration")
+    ('11.2 ms (26%)', '120.0 µs (12% of the iteration)')
     """
-    return f"{brief_duration(ns)} ({brief_share(ns / max(whole_ns, 1))})"
+    return f"{brief_duration(ns)} ({brief_share(ns / max(whole_ns, 1))}{of})"
 
 
 def counted(count: int, one: str, many: str = "") -> str:
@@ -48,6 +48,15 @@ def counted(count: int, one: str, many: str = "") -> str:
     ('1 wait', '1,200 waits', '2 copies')
     """
     return f"1 {one}" if count == 1 else f"{count:,} {many or one + 's'}"
+
+
+def gigabytes(count: int) -> str:
+    """Print a number of bytes.
+
+    >>> gigabytes(77_910_000_000), gigabytes(3_300_000)
+    ('77.9 GB', '3.3 MB')
+    """
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
 def as_sentence(text: str) -> str:
@@ -88,6 +97,11 @@ def quoted(name: str) -> str:
     return clipped(name, NAME_SIZE)
 
 
+def on_rank(rank: int | None) -> str:
+    """Name the rank, as the end of a clause."""
+    return "" if rank is None else f" on rank {rank}"
+
+
 def outside_operators(name: str) -> str:
     """Name what the host does in an annotation or a frame while no operator is open."""
     return f"Python or framework code in {quoted(name)}, outside operators"
@@ -105,3 +119,12 @@ def window_name(window: Window) -> str:
 def headline_name(window: Window) -> str:
     """Name a window in front of a colon: "step 2", "whole trace"."""
     return window_name(window).removeprefix("the ")
+
+
+def window_named(label: str) -> str:
+    """Return the label of a window as part of a sentence.
+
+    >>> window_named("whole trace"), window_named("step 2")
+    ('the whole trace', 'step 2')
+    """
+    return f"the {label}" if label == WHOLE_TRACE else label

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
@@ -266,7 +265,7 @@ class NameFilter(Filter):
     def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         names = names_of(df, self.name_column, symbols or self.symbol_table)
         codes, distinct = names.factorize()
-        matched = names_matching([self.name_pattern], list(map(str, distinct)), by=re.Pattern[str].match)
+        matched = names_matching([self.name_pattern], list(map(str, distinct)), by="match")
         kept: pd.DataFrame = df[matched[codes] & (codes >= 0)]
         return kept
 

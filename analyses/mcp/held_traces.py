@@ -16,8 +16,8 @@ import numpy as np
 
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
+from analyses.display.sentence_format import counted
 from analyses.mcp.answers import Rows
-from analyses.messages import mcp as messages
 from hta_graph.base.errors import TraceError, UsageError
 from hta_graph.base.storage.location import Location
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -59,7 +59,7 @@ class HeldTrace:
             UsageError: they are.
         """
         if count := self.inputs.many_ranks:
-            raise UsageError(messages.many_ranks(count))
+            raise UsageError(f"{count} ranks are too many for this question; pass rank=N")
 
     @cached_property
     def ranks(self) -> dict[int, DependencyGraph]:
@@ -207,7 +207,11 @@ class HeldTraces:
     @property
     def summary(self) -> str:
         """What is in memory, and what is dropped first."""
-        return messages.held(len(self._held), self.size, self.limit)
+        used, allowed = round(self.size / 2**20), round(self.limit / 2**20)
+        return (
+            f"{counted(len(self._held), 'trace')} in memory, {used:,} of {allowed:,} MiB; the least recently used one "
+            "is dropped"
+        )
 
 
 def _identity(path: Location) -> tuple[str, int, int]:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from analyses.messages import mcp as messages
 from hta_graph.base.errors import TraceError, UsageError
 from hta_graph.base.storage.location import Location
 from hta_graph.trace.rank_files import FLIGHT_FOLDER, expand_inputs
@@ -35,7 +34,10 @@ class ServedFiles:
             UsageError: the name is no path below the root.
         """
         if not name or "\0" in name or "://" in name or name.startswith(("@", "~")) or ".." in Path(name).parts:
-            raise UsageError(messages.not_a_path(name))
+            raise UsageError(
+                f"{name!r} is not a relative path; URLs, file lists and '..' are not served, name a file below the "
+                "folder"
+            )
         place = self.root / name
         self._check_inside(name, [place])
         files = expand_inputs([place])
@@ -50,7 +52,10 @@ class ServedFiles:
             except (OSError, RuntimeError):  # a circle of links
                 inside = False
             if not inside:
-                raise UsageError(messages.outside(name))
+                raise UsageError(
+                    f"{name!r} is not below the served folder; name a file or folder in it (open without a trace "
+                    "lists them)"
+                )
 
     def relative(self, path: object) -> str:
         """Return a path without the root in front of it."""
@@ -78,10 +83,13 @@ class ServedFiles:
             UsageError: there is no such folder, the name is no plain file name, or a file of that name exists.
         """
         if self.output is None:
-            raise UsageError(messages.no_output_folder())
+            raise UsageError("this server writes no files; start it with --output DIR")
         if not FILE_NAME.fullmatch(name) or not name.endswith(PICTURE_ENDINGS):
-            raise UsageError(messages.not_a_name(name, PICTURE_ENDINGS))
+            raise UsageError(
+                f"{name!r} is not a file name; use letters, digits, '-', '_' and '.', and end it in "
+                f"{', '.join(PICTURE_ENDINGS)}"
+            )
         target = self.output / name
         if target.is_symlink() or (target.exists() and target not in self.written):
-            raise UsageError(messages.exists(name))
+            raise UsageError(f"{name!r} exists in the output folder; choose another name")
         return target

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,20 +12,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from analyses.advice.how_to_record import how_to_record
 from analyses.cli.commands.what_if import read_changes
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.answer import answer_document, records
 from analyses.display.labels import REASON
-from analyses.mcp.answers import ROWS_SHOWN, Draft, Page, Rows, cannot_answer, cannot_answer_text
+from analyses.display.phrases import untrusted
+from analyses.display.sentence_format import counted
+from analyses.mcp.answers import NO_REMEDY, ROWS_SHOWN, Draft, Page, Rows, cannot_answer, cannot_answer_text
 from analyses.mcp.held_traces import HeldTrace, HeldTraces
 from analyses.mcp.served_files import PICTURE_ENDINGS, ServedFiles
-from analyses.messages import mcp as messages
-from analyses.messages.advice import HOW_TO_RECORD, Advice, in_words_of_nsight
-from analyses.messages.collective_matching import SINGLE_RANK
-from analyses.messages.verdict import untrusted
 from analyses.questions.catalogue import analysis
+from analyses.source.matched_collectives import SINGLE_RANK
 from hta_graph.base.errors import UsageError
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind
 from hta_graph.paths.critical_path import critical_path
 
@@ -33,6 +33,16 @@ if TYPE_CHECKING:
     from analyses.questions.what_if import WhatIf
     from hta_graph.graph.dependency_graph import DependencyGraph, EventName
     from hta_graph.paths.critical_path import CriticalPath
+
+WITH_KERNELS = "Record with ProfilerActivity.CUDA and without hardware counters"
+TO_PREDICT: Mapping[str, str] = {
+    "gpu_not_recorded": WITH_KERNELS,
+    "kernels_not_recorded": WITH_KERNELS,
+    "not_started": "Record all ranks and analyze them together; let no other process use the GPU",
+    "waiting": "Record all ranks and analyze them together",
+    "steps_differ": "Record more steps of equal work",
+}
+"""By reason for which a prediction is not reliable what the next trace should hold."""
 
 ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "trace": {"type": "string", "maxLength": 1_000, "description": "File, or folder with one file per rank; see open"},
@@ -73,6 +83,8 @@ class Question:
     traces: HeldTraces
     given: Mapping[str, Any]
     used: list[HeldTrace] = field(default_factory=list)
+    let_others: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Lets other questions be answered during a block that changes nothing of what they share."""
 
     def __getitem__(self, name: str) -> Any:
         return self.given.get(name)
@@ -90,7 +102,7 @@ class Question:
             UsageError: several are named.
         """
         if sum(bool(self[name]) or self[name] == 0 for name in WINDOW) > 1:
-            raise UsageError(messages.ONE_WINDOW)
+            raise UsageError("step, annotation and whole exclude each other; omit all but one")
         return WindowArgs(step=self["step"], annotation=self["annotation"], whole=bool(self["whole"]))
 
     def held(self, argument: str = "trace") -> HeldTrace:
@@ -187,15 +199,20 @@ def _without_limits(value: Any) -> Any:
 def wrong_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any] | None:
     """Return what is wrong with the arguments of a call, in the shape of what cannot be answered."""
     if unknown := [name[:40] for name in arguments if name not in tool.arguments]:
-        return cannot_answer(messages.unknown_arguments(unknown[:3], tool.arguments), messages.NO_REMEDY)
+        return cannot_answer(_unknown_arguments(unknown[:3], tool.arguments), NO_REMEDY)
     import jsonschema  # of the extra
 
     validator = jsonschema.Draft202012Validator(tool.schema)
     for error in validator.iter_errors(arguments):
         where = ".".join(map(str, error.absolute_path))
-        reason = messages.wrong_argument(where, str(error.validator), error.validator_value)
-        return cannot_answer(reason, messages.NO_REMEDY)
+        reason = f"{where or 'arguments'}: not valid, {error.validator!s} is {error.validator_value}"
+        return cannot_answer(reason, NO_REMEDY)
     return None
+
+
+def _unknown_arguments(names: Sequence[str], known: Sequence[str]) -> str:
+    """Refuse arguments that a tool does not have."""
+    return f"unknown {counted(len(names), 'argument')}: {', '.join(names)}; available: {', '.join(known)}"
 
 
 # -- what is there -----------------------------------------------------------------------------------------------------
@@ -205,14 +222,30 @@ def open_trace(asked: Question) -> Draft:
     """Describe a trace, or list the files that are served."""
     if asked["trace"] is None:
         files = Rows.of(asked.files.listing())
-        return Draft([messages.files_found(len(files))], tables={"files": files})
+        return Draft(
+            [
+                (
+                    f"{counted(len(files), 'file')} that may be a trace; open one of them, or a folder with one file "
+                    "per rank"
+                )
+            ],
+            tables={"files": files},
+        )
     from analyses.questions.info import info_document
 
     held = asked.held()
     if count := held.inputs.many_ranks:
-        return Draft([messages.job_found(count)], {"command": asked.command("info")})
+        return Draft(
+            [f"a job of {count} ranks, held as summaries; pass rank=N for one of them"],
+            {"command": asked.command("info")},
+        )
     ranks = [info_document(graph) for graph in held.ranks.values()]
-    lines = [messages.opened(len(ranks), sum(one["events"] for one in ranks), len(ranks[0]["steps"]))]
+    lines = [
+        (
+            f"{counted(len(ranks), 'rank')}, {counted(sum(one['events'] for one in ranks), 'event')}, "
+            f"{counted(len(ranks[0]['steps']), 'step')}"
+        )
+    ]
     facts = {
         "gpus": list(dict.fromkeys(gpu for one in ranks for gpu in one["gpus"]))[:4],
         "kinds": {kind: count for kind, count in ranks[0]["kinds"].items() if count},
@@ -274,7 +307,7 @@ def _path(asked: Question) -> tuple[CriticalPath, dict[str, Any], HeldTrace]:
     def find() -> tuple[CriticalPath, dict[str, Any]]:
         path = critical_path(held.graph(window), window.window())
         steps = step_rows(path.graph) if path.window.is_default else []
-        return path, path_document(path, steps, replayed=len(path.graph.rank_graphs) < 2)
+        return path, path_document(path, steps, replayed=not path.graph.is_job)
 
     return *held.once(("path", window), find), held
 
@@ -308,25 +341,31 @@ def _not_explained(path: CriticalPath, document: Mapping[str, Any]) -> dict[str,
     for reason, length in zip(unexplained["reason"].tolist(), lengths.tolist(), strict=True):
         reasons[reason] = reasons.get(reason, 0) + length
     first = max(reasons, key=lambda reason: reasons[reason])
-    return cannot_answer(messages.unexplained(document["coverage"], REASON[first]), _recorded(path.graph, first))
+    return cannot_answer(
+        f"Only {document['coverage']:.0%} of the window has a known cause; the longest part {REASON[first]}.",
+        _recorded(path.graph, first),
+    )
 
 
 def _recorded(graph: DependencyGraph, reason: str) -> str:
-    said = HOW_TO_RECORD[reason]
-    return in_words_of_nsight(Advice(said, "")).action if graph.trace.settings.get("recorder") else said
+    return how_to_record(reason, with_nsight=bool(graph.trace.settings.get("recorder")))
 
 
 def what_if(asked: Question) -> Draft:
     """Predict a window's length after changes, or list the largest savings."""
     from analyses.questions.what_if import what_if as replay
     from analyses.questions.what_if import what_if_document, what_if_headline
+    from hta_graph.what_if.changes import check_patterns
 
     words = [tuple(one.split(" ", 1)) for one in asked["changes"] or ()]
     changes = read_changes([(option, text) for option, text in words])
     held, window = asked.held(), asked.window
+    graph = held.graph(window)
+    with asked.let_others():
+        check_patterns(graph, [one.change for one in changes])
 
     def predict() -> tuple[WhatIf, dict[str, Any], list[str]]:
-        found = replay(held.graph(window), window.window(), changes)
+        found = replay(graph, window.window(), changes)
         return found, what_if_document(found), what_if_headline(found)
 
     found, document, headline = held.once(("what-if", window, *words), predict)
@@ -342,8 +381,8 @@ def what_if(asked: Question) -> Draft:
     cannot = {}
     if not document["reliable"]:
         why = document["reason"]
-        said = messages.not_reliable(untrusted(why, found.reliability.share))
-        cannot = cannot_answer(said, messages.TO_PREDICT.get(why) or _recorded(found.graph, "unknown"))
+        said = f"The prediction is not reliable: {untrusted(why, found.reliability.share)}."
+        cannot = cannot_answer(said, TO_PREDICT.get(why) or _recorded(found.graph, "unknown"))
     return Draft(
         [*headline, *found.replayed.remarks],
         {
@@ -375,7 +414,7 @@ def answer_of(name: str, asked: Question, **flags: Any) -> Draft:
     notes = [note for note in document["notes"] if note not in found.headline]
     tables = {key: Rows.of(rows) for key, rows in document["tables"].items() if rows}
     # A note with a remedy says what is missing; without one it is the answer, such as that there is no idle time.
-    first = notes[0] if notes else messages.NO_ANSWER
+    first = notes[0] if notes else "The trace holds nothing that answers this."
     has_none = not found.conclusion and not len(found.main)
     return Draft(
         found.headline or [first],
@@ -438,7 +477,7 @@ def sync_dependencies(asked: Question) -> Draft:
         if len(next(iter(document[key].columns.values())))
     }
     return Draft(
-        [line for line in sync_headline(found) if line] or [messages.NO_WAITS],
+        [line for line in sync_headline(found) if line] or ["No call and no stream is known to wait for GPU work."],
         {"window": document["window"], "command": asked.command("sync-deps")},
         tables,
         asked.unread(held),
@@ -460,11 +499,7 @@ def diff(asked: Question) -> Draft:
     windows = (window.window(), window.window()) if window.names_window or window.whole else None
     graphs = [held.graph(window) for held in both]
     form: Literal["usual", "gpu"] = "usual" if windows else "gpu"
-    jobs = [
-        side_of_job(graph, window.window() if windows else None, (), form)
-        for graph in graphs
-        if isinstance(graph, JobGraph)
-    ]
+    jobs = [side_of_job(graph, window.window() if windows else None, (), form) for graph in graphs if graph.is_job]
     if len(jobs) == len(graphs):
         rank = job_diff.common_rank(*jobs)
         control, test = (held.one_of_job(job.files, rank) for held, job in zip(both, jobs, strict=True))
@@ -488,7 +523,11 @@ def diff(asked: Question) -> Draft:
         },
         {key: Rows.of(rows) for key, rows in document["tables"].items() if rows},
         [note for note in document["notes"] if note not in conclusion],
-        cannot=cannot_answer(refused, messages.COMPARABLE) if refused else {},
+        cannot=cannot_answer(
+            refused, "Record both runs in the same way: same GPU, ranks, model and batch; at least two steps each."
+        )
+        if refused
+        else {},
     )
 
 
@@ -508,7 +547,12 @@ def explain_event(asked: Question) -> Draft:
     }
     own = held.graph_of_rank(rank)
     return Draft(
-        [messages.event_between(event["name"], len(edges["before"]), len(edges["after"]))],
+        [
+            (
+                f"{event['name']}: {counted(len(edges['before']), 'dependency', 'dependencies')} before it, "
+                f"{len(edges['after'])} after it"
+            )
+        ],
         {
             "rank": rank,
             **{key: value for key, value in event.items() if value not in (None, -1) and key != "end_ns"},
@@ -560,7 +604,7 @@ def render_picture(asked: Question) -> Draft:
     drawn.check_picture(target, lanes=asked["picture"] == "lanes")
     window = asked.window
     if asked["picture"] == "around" and asked["event_index"] is None:
-        raise UsageError(messages.NEEDS_EVENT)
+        raise UsageError("picture=around needs an event; pass event_index")
     if asked["picture"] == "around":
         _, graph, event = asked.graph_of_event()
         picture = drawn.around_picture(graph, event, asked.given.get("depth", 2))
@@ -570,7 +614,9 @@ def render_picture(asked: Question) -> Draft:
     drawn.write_picture(picture, target)
     asked.files.written.add(target)
     facts = {"file": target.name, "bytes": target.stat().st_size}
-    return Draft([messages.written(target.name)], facts, notes=[picture.left_out] if picture.left_out else [])
+    return Draft(
+        [f"{target.name} was written to the output folder"], facts, notes=[picture.left_out] if picture.left_out else []
+    )
 
 
 TOOLS: tuple[Tool, ...] = (

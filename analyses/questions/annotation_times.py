@@ -15,7 +15,7 @@ from analyses.declare.scope import Scope
 from analyses.declare.tables import event_indices, event_names, table_of
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item, rows_at_outlier
-from analyses.messages import annotation_times as messages
+from analyses.display.sentence_format import brief_duration, brief_share, quoted
 from hta_graph.attribution.owners import (
     annotation_sources,
     gpu_annotations_over,
@@ -39,6 +39,13 @@ __all__ = [
     "answer",
     "figure",
 ]
+
+TITLE = "Annotations: CPU time and launched GPU work"
+BAR_LABELS = {
+    "cpu_covered_ns": "open on the CPU",
+    "gpu_busy_ns": "GPU busy with its work",
+    "gpu_self_ns": "self GPU time",
+}
 
 NONE = "(none)"
 BARS = 25
@@ -186,7 +193,10 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     tables = {"annotations": annotation_times(scopes), "durations": annotation_durations(scopes)}
     notes = [note for scope in scopes if (note := _missing_note(scope))]
     folded = {name: count for scope in scopes for name, count in annotation_labels(scope.graph).folded.items()}
-    notes += [messages.folded(name, count) for name, count in sorted(folded.items())]
+    notes += [
+        f"{quoted(name)} stands for {count:,} annotations whose names differ only in numbers"
+        for name, count in sorted(folded.items())
+    ]
     said = _conclusion(tables["annotations"])
     return Answer(tables, notes, summed={"annotations": "instances"}, conclusion=said)
 
@@ -197,25 +207,34 @@ def _conclusion(frame: pd.DataFrame) -> list[str]:
     if found is None:
         return []
     every = int(rows_at_outlier(frame, found)["gpu_self_ns"].sum())
-    return [messages.headline(found, found["gpu_self_ns"] / every)]
+    own = (
+        f"{brief_duration(found['gpu_self_ns'])}{found.typical}, {brief_share(found['gpu_self_ns'] / every)} of all "
+        "GPU work"
+    )
+    return [f"annotation {quoted(found['annotation'])} has the most self GPU time{found.where}: {own}"]
 
 
 def _missing_note(scope: Scope) -> str:
     """Return a note where there is nothing to sum up."""
     has_annotations = (scope.graph.event_table.kind == EventKind.ANNOTATION).any()
-    return scope.missing() if has_annotations else messages.no_annotations(scope.rank)
+    if has_annotations:
+        return scope.missing()
+    return (
+        f"rank {scope.rank}: the trace has no annotations; put torch.profiler.record_function(...) around parts "
+        "of the program, and call prof.step() after each step"
+    )
 
 
 def figure(found: Answer) -> Figure:
     """Draw bars: time on the CPU, and GPU work launched inside, of the annotations with most of either."""
     frame = found.main
     if not len(frame):
-        return empty_figure(messages.TITLE, messages.NO_ANNOTATION)
+        return empty_figure(TITLE, "no annotation recorded")
     top = frame.groupby("annotation")[["cpu_covered_ns", "gpu_busy_ns", "gpu_self_ns"]].sum()
     top = top.sort_values(["gpu_busy_ns", "cpu_covered_ns"], ascending=False, kind="stable").head(BARS)[::-1]
-    made = new_figure(title=messages.TITLE, x="ms")
+    made = new_figure(title=TITLE, x="ms")
     names = [name if len(name) <= 50 else f"{name[:49]}…" for name in top.index]
-    for column, label in messages.BARS.items():
+    for column, label in BAR_LABELS.items():
         made.add_bar(name=label, x=top[column] / 1e6, y=names, orientation="h")
     made.update_layout(barmode="group", bargap=0.2)
     return made

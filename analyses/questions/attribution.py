@@ -17,9 +17,8 @@ from analyses.declare.scope import Scope, idle_first
 from analyses.declare.tables import event_indices, event_names, table_of
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.headline import largest_item
-from analyses.messages import attribution as messages
-from analyses.messages.graph_kernels import LAUNCHED_BY_GRAPH, NAME_THEM
-from analyses.source.graph_names import naming_notes, replayed
+from analyses.display.sentence_format import brief_duration, brief_share, quoted
+from analyses.source.graph_names import LAUNCHED_BY_GRAPH, NAME_THEM, naming_notes, replayed
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
 from hta_graph.attribution.captured_launches import UNCHECKED
 from hta_graph.attribution.graph_annotations import recorded_owners
@@ -27,7 +26,8 @@ from hta_graph.attribution.graph_kernels import calls_with_owners, graph_kernels
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
 from hta_graph.attribution.replayed_names import RecordedNames
 from hta_graph.base.arrays import take_or
-from hta_graph.base.errors import UsageError
+from hta_graph.base.errors import Remedy, UsageError
+from hta_graph.base.text.formatting import milliseconds
 from hta_graph.graph.numbered_names import annotation_labels
 from hta_graph.model import Bools, Ids
 
@@ -37,6 +37,15 @@ if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
 
 __all__ = ["BY", "TABLES", "activity_owners", "answer", "attribution", "figure"]
+
+NOT_DRAWN = Remedy("pass by='operator', …", "use --by operator, …")
+BAR_LABELS = {"gpu_self_ns": "self", "gpu_total_ns": "total"}
+RECORD = {
+    "frame": "record with with_stack=True",
+    "module": "record with with_stack=True (or with_modules=True)",
+    "annotation": "put torch.profiler.record_function(...) around parts of the program",
+}
+"""How to record what an attribution needs."""
 
 BY = ATTRIBUTED_TO
 
@@ -231,9 +240,15 @@ def _conclusion(frame: pd.DataFrame, by: str) -> list[str]:
     """Return the headline: the owner with the most self GPU time, and how much has no owner."""
     found = largest_item(frame[frame["name"] != UNKNOWN], ["name"], "gpu_self_ns")
     if found is None:
-        return [messages.no_owner(by)] if frame["gpu_self_ns"].any() else []
+        return [f"no GPU work belongs to any {by.replace('-', ' ')}"] if frame["gpu_self_ns"].any() else []
     unknown = frame[frame["name"] == UNKNOWN]
-    return [messages.headline(found, by, int(unknown["gpu_self_ns"].sum()) / int(frame["gpu_self_ns"].sum()))]
+    unknown_share = int(unknown["gpu_self_ns"].sum()) / int(frame["gpu_self_ns"].sum())
+    kind = by.replace("-", " ")
+    own = (
+        f"{brief_duration(found['gpu_self_ns'])}{found.typical}, {brief_share(found['gpu_self_share'])} of all GPU work"
+    )
+    lost = f"; {brief_share(unknown_share)} belongs to no {kind}" if unknown_share else ""
+    return [f"{kind} {quoted(found['name'])} has the most self GPU time{found.where}: {own}{lost}"]
 
 
 def _table_name(by: str) -> str:
@@ -258,8 +273,8 @@ def _missing_notes(scope: Scope, by: str) -> list[str | Note]:
     owned |= recorded_owners(scope.graph, kind).code[scope.work.row] >= 0
     by_graph = replayed(scope) & ~owned
     reasons = (
-        (orphans, messages.LAUNCHED_EARLIER),
-        (~orphans & ~owned & ~by_graph, messages.launched_outside(kind, record=not owned.any())),
+        (orphans, "no launch call in the trace (launched before recording started)"),
+        (~orphans & ~owned & ~by_graph, _launched_outside(kind, record=not owned.any())),
     )
     notes: list[str | Note] = [_not_attributed(scope, chosen, why) for chosen, why in reasons if chosen.any()]
     if by_graph.any():
@@ -268,10 +283,17 @@ def _missing_notes(scope: Scope, by: str) -> list[str | Note]:
     return notes
 
 
+def _launched_outside(kind: str, *, record: bool) -> str:
+    """Explain activities that were launched where no owner was open."""
+    remedy = f"; {RECORD[kind]}" if record and kind in RECORD else ""
+    return f"launched while no {kind} was open{remedy}"
+
+
 def _not_attributed(scope: Scope, chosen: Bools, why: str) -> str:
     """Return the note on the activities that have no owner for one reason."""
     ns = int((scope.work.end - scope.work.start)[chosen].sum())
-    return messages.not_attributed(scope.rank, scope.label, int(chosen.sum()), len(chosen), ns, why)
+    counts = f"{int(chosen.sum()):,} of {len(chosen):,} GPU activities ({milliseconds(ns)} ms)"
+    return f"rank {scope.rank}, {scope.label}: {counts} not attributed: {why}"
 
 
 def figure(found: Answer) -> Figure:
@@ -279,12 +301,12 @@ def figure(found: Answer) -> Figure:
     frame = found.main
     title = next(iter(found.tables)).replace("_", " ").replace("gpu", "GPU")
     if "gpu_self_ns" not in frame or not len(frame):
-        return empty_figure(title, found.wording(messages.NOT_DRAWN) if len(frame) else messages.NO_ACTIVITY)
+        return empty_figure(title, found.wording(NOT_DRAWN) if len(frame) else "no GPU activity to attribute")
     top = frame.groupby("name", sort=False)[["gpu_self_ns", "gpu_total_ns"]].sum()
     top = top.sort_values("gpu_self_ns", ascending=False, kind="stable").head(BARS)[::-1]
     made = new_figure(title=title.capitalize().replace("Gpu", "GPU"), x="ms")
     names = [name if len(name) <= 60 else name[:59] + "…" for name in top.index]
-    for column, label in messages.BARS.items():
+    for column, label in BAR_LABELS.items():
         made.add_bar(
             name=label,
             x=top[column] / 1e6,

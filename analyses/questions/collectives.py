@@ -14,7 +14,7 @@ from analyses.declare.columns import GROUP_KIND, Table, boolean, byte_count, int
 from analyses.declare.scope import Scope, ranks_with_several_gpus
 from analyses.declare.tables import joined
 from analyses.display.charts import COLOUR, empty_figure, new_figure
-from analyses.messages import collectives as messages
+from analyses.display.sentence_format import brief_duration, brief_share, counted
 from analyses.source.matched_collectives import MatchedWindow, matched_collectives, matching_notes
 from hta_graph.base.arrays import percentiles_by, rows_by_value
 from hta_graph.multi_rank.matching.bus_bandwidth import bus_factor
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "answer", "collective_members", "collectives", "figure", "waits_by_rank"]
 
+TITLE = "Time in collectives: waiting for the last rank, and transfer"
 NUMBER = integer("number", "Its number in order of time.")
 WAITED = ns("waited_ns", "Waiting of all other ranks, in total")
 LONGEST_WAIT = ns("longest_wait_ns", "The longest wait")
@@ -314,7 +315,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         "groups": groups(every, matched),
     }
     ranks = len({scope.rank for scope in scopes})
-    summed = {"collectives": messages.summed_over(ranks)}
+    summed = {"collectives": f"those of {ranks} ranks that wait"}
     summed |= dict.fromkeys(("ranks", "group_kinds", "groups"), "all collectives")
     worst_by = {"ranks": "wait_caused_ns"}
     return Answer(
@@ -334,35 +335,41 @@ def _conclusion(every: pd.DataFrame, ranks: pd.DataFrame) -> list[str]:
     duration = waited + int(ranks["transfer_ns"].sum())
     if not duration:
         return []
-    said = messages.waiting(waited, duration)
+    of_all = f"({brief_duration(waited)} of {brief_duration(duration)}, all ranks)"
+    said = f"{brief_share(waited / duration)} of the time in collectives is waiting for the last rank {of_all}"
     if not waited:
         return [said]
     by_rank = ranks.groupby("rank")[["wait_caused_ns", "times_last"]].sum()
     worst = by_rank.reset_index().nlargest(1, "wait_caused_ns").iloc[0]
     last, caused, times = (int(worst[name]) for name in ("rank", "wait_caused_ns", "times_last"))
-    return [said + messages.latest_rank(last, caused / waited, times, len(every))]
+    last_in = f"arriving last in {times:,} of {counted(len(every), 'collective')}"
+    return [f"{said}; rank {last} causes {brief_share(caused / waited)} of it, {last_in}"]
 
 
 def _several_gpu_notes(scopes: Sequence[Scope]) -> list[str]:
     """Name the ranks that communicate on multiple GPUs, whose kernels are not compared with each other."""
     talking = ((scope, scope.running.take(scope.running.type == WorkType.COMMUNICATION)) for scope in scopes)
     found = ranks_with_several_gpus((scope.rank, scope.gpus_of(talks)) for scope, talks in talking)
-    return [messages.several_gpus(rank, gpus) for rank, gpus in found]
+    return [
+        f"Rank {rank} communicates on {gpus} from one process. Which of them arrives last is unknown, and a "
+        "collective counts once per GPU."
+        for rank, gpus in found
+    ]
 
 
 def figure(found: Answer) -> Figure:
     """Draw each rank's waiting and transfer in collectives, and the waiting that it causes."""
     frame = found.tables["ranks"]
     if not len(frame):
-        return empty_figure(messages.TITLE, messages.NO_COLLECTIVE)
-    made = new_figure(title=messages.TITLE, y="ms")
+        return empty_figure(TITLE, "No collective is recorded on more than one rank.")
+    made = new_figure(title=TITLE, y="ms")
     frame = frame.groupby("rank", as_index=False).sum(numeric_only=True)
     labels = [f"rank {rank}" for rank in frame["rank"]]
-    parts = ((messages.WAITING, "wait_ns", "idle"), (messages.TRANSFER, "transfer_ns", "communication"))
+    parts = (("waiting for others", "wait_ns", "idle"), ("transfer", "transfer_ns", "communication"))
     for name, column, colour in parts:
         made.add_bar(name=name, x=labels, y=frame[column] / 1e6, marker_color=COLOUR[colour])
     made.add_scatter(
-        name=messages.CAUSED, x=labels, y=frame["wait_caused_ns"] / 1e6, mode="markers",
+        name="waiting that it causes", x=labels, y=frame["wait_caused_ns"] / 1e6, mode="markers",
         marker={"color": COLOUR["unexplained"], "size": 11, "symbol": "diamond"},
     )  # fmt: skip
     made.update_layout(barmode="stack", bargap=0.3)
@@ -382,7 +389,7 @@ ANALYSIS = Analysis(
     help="Collectives across ranks: which rank arrives last, how long the others wait, and the transfer rate.",
     more="Clocks of ranks are checked against the collectives they share, and corrected where these contradict them.",
     question="which rank arrives last at each collective, and how long do the others wait?",
-    examples=("collectives job", "collectives job --step 2 --csv collectives.csv"),
+    examples=("collectives job", "collectives job --step 2 -o collectives.csv"),
     page="reading/ranks.md",
     from_summaries="yes",
     tables=TABLES,

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from analyses.advice import job_verdict
 from analyses.advice.kept_verdict import verdict_records, verdict_texts
 from analyses.display.labels import class_meanings, short_labels
+from analyses.display.phrases import NOT_RECORDED, whose
 from analyses.display.sentence_format import and_more, as_sentence
 from analyses.display.text_layout import Line, duration_text, percent, table
-from analyses.messages import critical_path as messages
-from analyses.messages import job_verdict
-from analyses.messages.window import NOT_RECORDED, whose
 from analyses.source.graph_names import naming_notes_of_rows
 from analyses.source.window_report import (
+    WindowFacts,
     default_lines,
     job_record,
     missing_lines,
@@ -96,7 +96,7 @@ class RankSteps:
     def of(cls, graph: DependencyGraph, rows: Sequence[StepRow]) -> RankSteps:
         """Return a rank's steps with its trace."""
         on_gpu, hidden = bool(graph.is_gpu.any()), len(step_lengths(graph)) - len(rows)
-        return cls(graph.path, graph.rank, graph.diagnostics_record, on_gpu, len(graph.rank_graphs) > 1, rows, hidden)
+        return cls(graph.path, graph.rank, graph.diagnostics_record, on_gpu, graph.is_job, rows, hidden)
 
 
 def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def per_step_lines(every: Sequence[RankSteps]) -> list[Line]:
         line
         for own in every
         if own.is_job
-        for line in (messages.JOB, *steps_in_columns(own.rows, on_gpu=own.on_gpu, coverage=True), "")
+        for line in ("job", *steps_in_columns(own.rows, on_gpu=own.on_gpu, coverage=True), "")
     ]
     if not ranks:
         return [*of_job[:-1], *more]
@@ -146,10 +146,16 @@ def per_step_lines(every: Sequence[RankSteps]) -> list[Line]:
         ]
     return [
         *of_job,
-        messages.ranks(len(ranks), [of.rank for of in ranks if not of.rows]),
+        _ranks(len(ranks), [of.rank for of in ranks if not of.rows]),
         *steps_in_columns(rows, on_gpu=on_gpu, coverage=True, ranks=[str(of.rank) for of, _ in shown]),
         *more,
     ]
+
+
+def _ranks(count: int, without: Sequence[int | None]) -> str:
+    """Count the ranks of a table of steps, and name those without steps."""
+    named = ", ".join(map(str, without))
+    return f"{count} ranks" + (f"; no steps on {'rank' if len(without) == 1 else 'ranks'} {named}" if without else "")
 
 
 def _by_step(ranks: Sequence[RankSteps]) -> list[tuple[RankSteps, StepRow]]:
@@ -165,10 +171,10 @@ def path_lines(path: CriticalPath, steps: Sequence[StepRow] = (), *, all_rows: b
         *_verdict_lines(path),
         *(["", *chosen] if chosen else []),
         "",
-        messages.BY_CLASS,
+        "critical path by class",
         *_class_lines(path),
         "",
-        *(line for line in (*rank_lines(path), "") if len(path.graph.rank_graphs) > 1),
+        *(line for line in (*rank_lines(path), "") if path.graph.is_job),
         *_event_lines(path, None if all_rows else EVENTS_LISTED),
     ]
 
@@ -181,7 +187,7 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
         first,
         "",
         f"{graph.path.name}{whose(graph.rank, len(graph.rank_graphs))}",
-        *window_lines(window, graph),
+        *window_lines(WindowFacts.of(window, graph)),
         *missing_lines(window),
         *rest,
         *unknown_wait_lines(graph),
@@ -197,9 +203,9 @@ def _replayed_texts(path: CriticalPath) -> tuple[list[str], list[str]]:
 
     sentences, found = verdict_sentences(path), listed_advice(path)
     advice = [line for one in found.shown for line in (f"  {as_sentence(one.action)}", f"    {one.why} {one.saving}")]
-    why_title = messages.NO_MORE_ADVICE if advice else messages.NO_ADVICE
+    why_title = "why nothing else is suggested" if advice else "why nothing is suggested"
     return sentences, [
-        *([messages.ADVICE, *advice, *(f"  {note}" for note in found.notes)] if advice else []),
+        *(["what to try", *advice, *(f"  {note}" for note in found.notes)] if advice else []),
         *([""] if advice and found.why_nothing else []),
         *([why_title, f"  {found.why_nothing}"] if found.why_nothing else []),
     ]
@@ -234,7 +240,11 @@ def _event_lines(path: CriticalPath, limit: int | None) -> list[Line]:
     ]  # fmt: skip
     texts = [*range(header.index("class"), len(header))]
     notes = naming_notes_of_rows(path.graph, path.segment_table.event, path.window.label)
-    return [messages.LARGEST_ITEMS, *table(rows, header, left=texts, names=texts[1:]), *(["", *notes] if notes else [])]
+    return [
+        "largest items on the critical path",
+        *table(rows, header, left=texts, names=texts[1:]),
+        *(["", *notes] if notes else []),
+    ]
 
 
 def _largest_items(totals: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ from analyses.declare.columns import MORE, Table, integer, listed, number, share
 from analyses.declare.scope import Scope
 from analyses.declare.tables import event_names, table_of
 from analyses.display.charts import empty_figure, new_figure
-from analyses.messages import hardware_counters as messages
+from analyses.display.sentence_format import window_named
 from hta_graph.base.arrays import take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KEYS", "TABLES", "answer", "counted_ranges", "figure", "hardware_counters"]
 
+TITLE = "Hardware counters by operator"
 KEYS = Table(
     *("rank", "scope", "event_index", "name"),
     integer("call_index", "Event index of the launch call; -1 if unknown."),
@@ -148,24 +149,34 @@ def _missing_note(scope: Scope, ranges: pd.DataFrame) -> str:
     """Return a note on what was not counted, and how to record it."""
     own = ranges[(ranges["rank"] == scope.rank) & (ranges["scope"] == scope.label)]
     if own.empty:
-        return messages.no_ranges(scope.rank, scope.label, PROFILER_RANGE)
+        return (
+            f"rank {scope.rank}: no {PROFILER_RANGE} events in {window_named(scope.label)}; record with "
+            "experimental_config=_ExperimentalConfig(profiler_metrics=[...], profiler_measure_per_kernel=True)"
+        )
     if (own["call_index"] < 0).all():
-        return messages.unmatched_ranges(scope.rank)
+        return (
+            f"rank {scope.rank}: profiler ranges and kernel launches differ in number, so ranges cannot be matched to "
+            "operators; record with profiler_measure_per_kernel=True"
+        )
     zero = [name for name in own.columns if name not in KEYS and own[name].notna().any() and not own[name].any()]
-    return messages.always_zero(scope.rank, scope.label, zero) if zero else ""
+    if zero:
+        return (
+            f"rank {scope.rank}: counters that are 0 in every range of {window_named(scope.label)}: {', '.join(zero)}"
+        )
+    return ""
 
 
 def figure(found: Answer) -> Figure:
     """Draw each operator's share of each counter."""
     frame = found.main[found.main["value_share"].notna()]
     if frame.empty:
-        return empty_figure(messages.TITLE, messages.NO_COUNTERS)
+        return empty_figure(TITLE, "no additive counters recorded")
     sums = frame.pivot_table(index="operator", columns="counter", values="value", aggfunc="sum", fill_value=0)
     shares = sums / sums.sum()
     shares = shares.loc[shares.sum(axis=1).sort_values(ascending=False).index]
     rest = shares.iloc[OPERATORS_SHOWN:]
     shown = pd.concat([shares.iloc[:OPERATORS_SHOWN], *([rest.sum().to_frame("others").T] if len(rest) else [])])
-    made = new_figure(title=messages.TITLE, x=messages.AXIS)
+    made = new_figure(title=TITLE, x="share of the counter")
     for operator, row in shown.iterrows():
         text = f"{operator or '(no operator)'}: %{{x:.1%}}<extra>%{{y}}</extra>"
         made.add_bar(name=str(operator), y=list(shown.columns), x=row.to_numpy(), orientation="h", hovertemplate=text)

@@ -14,7 +14,7 @@ INDEX: tuple[IndexEntry, ...] = (
         name='temporal-breakdown',
         help='GPU time by activity: compute, exposed communication, exposed copies, idle.',
         more='Every nanosecond counts once, so the parts add up to the window.',
-        examples=('temporal-breakdown trace.json.gz', 'temporal-breakdown job --per-step --csv times.csv'),
+        examples=('temporal-breakdown trace.json.gz', 'temporal-breakdown job --per-step -o times.csv'),
         module='analyses.questions.temporal_breakdown',
     ),
     IndexEntry(
@@ -91,7 +91,7 @@ INDEX: tuple[IndexEntry, ...] = (
         name='operator-kernels',
         help='Kernels launched by each operator, with launch delays.',
         more='A kernel belongs to the innermost operator that is open at its launch.',
-        examples=('operator-kernels trace.json.gz', 'operator-kernels trace.json.gz --csv kernels.csv'),
+        examples=('operator-kernels trace.json.gz', 'operator-kernels trace.json.gz -o kernels.csv'),
         flags=(
             Flag(argument='operators', reader='text', meaning="prefix of operator names; '' for all operators", default='aten::', value='PREFIX'),
         ),
@@ -101,7 +101,7 @@ INDEX: tuple[IndexEntry, ...] = (
         name='roofline',
         help="Operator FLOP/s and bandwidth against the GPU's limits, MFU, and estimated savings.",
         more="Requires a trace recorded with record_shapes=True. Limits are left out if the GPU's peaks are unknown.",
-        examples=('roofline trace.json.gz', 'roofline job --step 2 --peaks MI300X', 'roofline trace.json.gz --plot page.html'),
+        examples=('roofline trace.json.gz', 'roofline job --step 2 --peaks MI300X', 'roofline trace.json.gz -o page.html'),
         page='how_to/measure_efficiency.md',
         flags=(
             Flag(argument='peaks', reader='file', meaning='JSON file with the peaks of your device, or the name of a known device', default=None, value='FILE'),
@@ -123,7 +123,7 @@ INDEX: tuple[IndexEntry, ...] = (
         name='serving',
         help='Steps of an inference engine: phases, what bounds them, and why the GPU is idle between them.',
         more='Steps are the annotations of vLLM, SGLang, TensorRT-LLM, ATOM and xDiT, or those that --step-pattern names.',
-        examples=('serving trace.json.gz', 'serving job --csv steps.csv'),
+        examples=('serving trace.json.gz', 'serving job -o steps.csv'),
         module='analyses.questions.serving',
     ),
     IndexEntry(
@@ -163,7 +163,7 @@ INDEX: tuple[IndexEntry, ...] = (
         name='collectives',
         help='Collectives across ranks: which rank arrives last, how long the others wait, and the transfer rate.',
         more='Clocks of ranks are checked against the collectives they share, and corrected where these contradict them.',
-        examples=('collectives job', 'collectives job --step 2 --csv collectives.csv'),
+        examples=('collectives job', 'collectives job --step 2 -o collectives.csv'),
         page='reading/ranks.md',
         from_summaries='yes',
         module='analyses.questions.collectives',

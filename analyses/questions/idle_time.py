@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
+from analyses.declare.columns import GAP_CAUSES, Table, integer, ns, share, text
 from analyses.declare.description import Flag
 from analyses.declare.scope import LEAST_SAID, Scope, naming_window, several_gpus
-from analyses.declare.tables import LateTables, Table, event_indices, event_names, joined, table_of
+from analyses.declare.tables import LateTables, event_indices, event_names, joined, table_of
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.display.headline import outlier, rows_at_outlier, sums_per_scope
 from analyses.display.labels import NOT_STARTED, SHORT
-from analyses.messages import idle_time as messages
+from analyses.display.sentence_format import brief_share, counted, quoted, time_and_share
 from hta_graph.base.arrays import find_sorted, percentiles_by, summed_by, take_or, unique_rows
 from hta_graph.base.errors import UsageError
 from hta_graph.base.text.shorten import short_name
@@ -39,9 +39,12 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "answer", "figure", "idle_time", "idle_waits", "longest_gaps", "stream_idle_time"]
 
+TITLE = "GPU idle time by cause"
+
 LAUNCH_GAP_US = 30.0
 """A gap shorter than this after a launch in time is usual."""
-LAUNCH_GAP_COLUMNS = ["rank", "scope", "stream", "cause", "idle_ns", "idle_share", "gaps"]
+OF_STREAM = share("idle_share", "Idle time as a share of the stream's idle time", null=True)
+GAPS = integer("gaps", "Gaps that this is part of.")
 
 
 class LaunchGap(IntEnum):
@@ -63,8 +66,13 @@ class LaunchGap(IntEnum):
 
 
 LABELS = np.array([cause.label for cause in LaunchGap], object)
+LAUNCH_GAPS = Table(
+    *("rank", "scope", "stream", text("cause", "Why the stream was idle.", values=LABELS.tolist())),
+    *("idle_ns", OF_STREAM, GAPS),
+)
 
 
+@LAUNCH_GAPS.returned
 def launch_gaps(scopes: Sequence[Scope], *, launch_gap_us: float = LAUNCH_GAP_US) -> pd.DataFrame:
     """Divide each stream's idle time by when the next activity was launched.
 
@@ -76,15 +84,11 @@ def launch_gaps(scopes: Sequence[Scope], *, launch_gap_us: float = LAUNCH_GAP_US
         scopes: where to look.
         launch_gap_us: the length below which a gap after a launch in time is ``kernel_wait``, in µs.
 
-    Returns:
-        rank, scope, stream, cause (host_wait, kernel_wait, other, launch_unknown), idle_ns, idle_share (of the
-        stream's), gaps.
-
     Raises:
         UsageError: the threshold is negative.
     """
     busy = [scope for scope in scopes if len(scope.running)]
-    return table_of(busy, lambda scope: _gaps_per_stream(scope, launch_gap_us), LAUNCH_GAP_COLUMNS)
+    return table_of(busy, lambda scope: _gaps_per_stream(scope, launch_gap_us), LAUNCH_GAPS)
 
 
 def _gaps_per_stream(scope: Scope, launch_gap_us: float) -> dict[str, Any]:
@@ -108,7 +112,7 @@ def causes_by_launch(scope: Scope, found: StreamIntervals, launch_gap_us: float)
     # launched    ^ here: kernel_wait or other, by the gap's length
     # launched             ^ here: host_wait, the stream was idle before
     if launch_gap_us < 0:
-        raise UsageError(messages.negative_threshold(launch_gap_us))
+        raise UsageError(f"the launch-gap threshold is {launch_gap_us:g} µs; use 0 µs or more")
     launched = scope.graph.event_table.start[found.call]
     # Launched in time: short gaps are usual on a stream, long ones have another reason, which HTA does not name.
     in_time = np.where(found.length < launch_gap_us * 1e3, LaunchGap.KERNEL_WAIT, LaunchGap.OTHER)
@@ -167,14 +171,14 @@ def _headline(causes: pd.DataFrame, waits: pd.DataFrame, scopes: Sequence[Scope]
     found = outlier(sums_per_scope(causes), "window_share") if len(causes) else None
     if found is None or not found["idle_ns"]:
         return []
+    idle = f"GPU idle {brief_share(found['window_share'])} of the time{found.where}{found.typical}"
     if found["window_share"] < LEAST_SAID:
-        return [messages.hardly_idle(found["window_share"], found.where, found.typical)]
+        return [idle]
     cause = rows_at_outlier(causes, found).iloc[0]
-    behind = _largest_wait(rows_at_outlier(waits, found), cause["cause"])
-    largest = messages.largest_cause(SHORT[cause["cause"]], cause["idle_share"], behind)
+    largest, behind = SHORT[cause["cause"]], _largest_wait(rows_at_outlier(waits, found), cause["cause"])
     if cause["cause"] == GapCause.LAUNCH.label and len(scopes) == 1 and scopes[0].work_does_not_start:
-        largest = messages.largest_cause(NOT_STARTED, cause["idle_share"], "")
-    return [messages.idle(found["window_share"], found.where, found.typical, largest)]
+        largest, behind = NOT_STARTED, ""
+    return [f"{idle}; largest cause: {largest} ({brief_share(cause['idle_share'])} of it{behind})"]
 
 
 def _largest_wait(waits: pd.DataFrame, cause: str) -> str:
@@ -183,7 +187,7 @@ def _largest_wait(waits: pd.DataFrame, cause: str) -> str:
     if not len(own):
         return ""
     sums = own.groupby("name", sort=False)["idle_ns"].sum()
-    return messages.behind(short_name(str(sums.idxmax())), is_all=len(sums) == 1)
+    return f", {'' if len(sums) == 1 else 'mostly '}{quoted(short_name(str(sums.idxmax())))}"
 
 
 CAUSE_COLOUR: Mapping[GapCause, str] = {
@@ -211,8 +215,8 @@ BARS = [(cause.label, CAUSE_COLOUR[cause]) for cause in GapCause]
 def bars_of_causes(causes: pd.DataFrame) -> Figure:
     """Draw one stacked bar per rank or step: idle time by cause, as a share of the window."""
     if causes.empty:
-        return empty_figure(messages.TITLE, messages.NO_IDLE_TIME)
-    made = new_figure(title=messages.TITLE, y="share of the window")
+        return empty_figure(TITLE, "No idle time: no GPU activity was recorded, or there are no gaps.")
+    made = new_figure(title=TITLE, y="share of the window")
     labelled = causes.assign(label=row_labels(causes))
     order = list(dict.fromkeys(labelled["label"]))
     for cause, colour in BARS:
@@ -238,11 +242,28 @@ EDGES = [kind.label for kind in EdgeKind]
 EVIDENCE = [evidence.label for evidence in Evidence]
 USUAL_GAPS = {"median_gap_ns": 50, "p95_gap_ns": 95}
 """Columns of how long the time of a cause in one gap usually is, and which percent of them do not exceed it."""
-CAUSE_COLUMNS = ["rank", "scope", "cause", "idle_ns", "idle_share", "window_share", "gaps", *USUAL_GAPS]
-STREAM_COLUMNS = ["rank", "scope", "stream", "cause", "idle_ns", "idle_share", "gaps", *USUAL_GAPS]
-WAIT_COLUMNS = ["rank", "scope", "cause", "idle_ns", "idle_share", "gaps", "evidence", "lane", "operator", "name"]
-GAP_COLUMNS = ["rank", "scope", "offset_ns", "idle_ns", "cause", "cause_share", "edge", "evidence"]
-GAP_COLUMNS += ["event_index", "kernel", "name"]
+CAUSE = text("cause", "Why nothing ran.", values=GAP_CAUSES)
+OF_WINDOW = share("idle_share", "Idle time as a share of all idle time in the window; null without any", null=True)
+USUAL = Table(
+    ns("median_gap_ns", "Median of its time per gap"), ns("p95_gap_ns", "95th percentile of its time per gap")
+)
+FROM = text("evidence", "Whether the edge is recorded or inferred; null without an edge.", null=True, values=EVIDENCE)
+BY_CAUSE = Table(
+    *("rank", "scope", CAUSE, "idle_ns", OF_WINDOW),
+    *(share("window_share", "Idle time as a share of the window", null=True), GAPS, USUAL),
+)
+BY_STREAM = Table("rank", "scope", "stream", CAUSE, "idle_ns", OF_STREAM, GAPS, USUAL)
+WAITS = Table(
+    *("rank", "scope", CAUSE, "idle_ns", OF_WINDOW, GAPS, FROM),
+    *(text("lane", "The thread or stream of the named event; null if none.", null=True), "operator", "name"),
+)
+LONGEST_GAPS = Table(
+    *("rank", "scope", ns("offset_ns", "Start of the gap, from the start of the window"), "idle_ns", CAUSE),
+    share("cause_share", "Time of the largest cause as a share of the gap"),
+    text("edge", "The edge that delays the next activity; null if none.", null=True, values=EDGES),
+    *(FROM, integer("event_index", "The next activity; null if none follows.", null=True)),
+    *(text("kernel", "The next activity's name; null if none follows.", null=True), "name"),
+)
 
 
 @dataclass(frozen=True)
@@ -279,60 +300,46 @@ class ExplainedGaps:
         return rows.assign(rank=self.scopes[0].rank, scope=labels[rows["scope"]])
 
 
+@BY_CAUSE.returned
 def idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Divide the time in which no stream runs anything by what delayed the next activity.
+    """Divide the time in which no stream runs anything by what delayed the next activity, the longest cause first.
 
     From the start of the activity that ends a gap, the edges that bound it are followed back as far as the gap's start;
     what is on that way is the cause. The rows of a scope sum to the temporal breakdown's idle time, to the
     nanosecond. ``launch_unknown`` and ``unknown`` have no recorded cause. With multiple ranks, ``other_rank`` is the
     time in which awaited communication itself waits for another rank.
-
-    Returns:
-        rank, scope, cause (the members of ``GapCause``), idle_ns, idle_share (of the idle time), window_share (of the
-        scope), gaps (that this cause is part of), median_gap_ns and p95_gap_ns (its time in one of them, which half and
-        95% do not exceed); longest first.
     """
     return _idle_time_table(ScopeExplainer().device(scopes))
 
 
+@BY_STREAM.returned
 def stream_idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
     """Divide each stream's time between its activities by cause; other streams may run meanwhile.
 
     The time before a stream's first and behind its last activity in the scope does not count. A stream that waits for
     another's work waits for its event (``event_wait``), or its launch comes late because the host waits
     (``host_blocked``), as long as that work takes.
-
-    Returns:
-        rank, scope, stream, cause, idle_ns, idle_share (of the stream's), gaps, median_gap_ns and p95_gap_ns (as in
-        :func:`idle_time`); longest first.
     """
     return _stream_table(ScopeExplainer().streams(scopes))
 
 
+@WAITS.returned
 def idle_waits(scopes: Sequence[Scope], *, innermost: bool = False) -> pd.DataFrame:
-    """List which operators, calls, frames and waits are behind the idle GPU.
+    """List which operators, calls, frames and waits are behind the idle GPU, longest first.
+
+    What is named is the operator, call or frame on the host; of stream order and event waits the activity waited for;
+    of unknown causes what started late. The operator is the outermost around it, or around its launch.
 
     Args:
         scopes: where to look.
         innermost: name the innermost operators instead of the outermost ones.
-
-    Returns:
-        rank, scope, cause, idle_ns, idle_share (of the scope's idle time), gaps, evidence (of the edge), lane and name
-        of what is behind it (the operator, call or frame on the host; of stream order and event waits the activity
-        waited for; of unknown causes what started late), operator (the outermost around it, or around its launch);
-        longest first.
     """
     return _waits_table(ScopeExplainer().device(scopes), innermost=innermost)
 
 
+@LONGEST_GAPS.returned
 def longest_gaps(scopes: Sequence[Scope], count: int = LONGEST) -> pd.DataFrame:
-    """List the longest gaps in which no stream runs anything.
-
-    Returns:
-        rank, scope, offset_ns (from the scope's start), idle_ns, cause (of the longest part), cause_share (of the gap),
-        edge and evidence (of what bound the next activity's start), event_index and kernel (that activity), name (what
-        is behind the cause); longest first.
-    """
+    """List the longest gaps in which no stream runs anything, each with the cause of its longest part."""
     return _longest_gaps_table(ScopeExplainer().device(scopes), count)
 
 
@@ -390,11 +397,11 @@ class ScopeExplainer:
 
 def _idle_time_table(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
     """Make the table of :func:`idle_time`."""
-    return _table_of_gaps(explained, _scope_causes, CAUSE_COLUMNS)
+    return _table_of_gaps(explained, _scope_causes, BY_CAUSE)
 
 
 def _table_of_gaps(
-    explained: Sequence[ExplainedGaps], rows: Callable[[ExplainedGaps], pd.DataFrame], columns: Sequence[str]
+    explained: Sequence[ExplainedGaps], rows: Callable[[ExplainedGaps], pd.DataFrame], columns: Table
 ) -> pd.DataFrame:
     """Put the rows about each scope's gaps one below the other."""
     return joined([found.labelled(rows(found)) for found in explained], columns)
@@ -411,7 +418,7 @@ def _scope_causes(found: ExplainedGaps) -> pd.DataFrame:
 
 def _stream_table(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
     """Make the table of :func:`stream_idle_time`."""
-    return _table_of_gaps(explained, _causes_per_stream, STREAM_COLUMNS)
+    return _table_of_gaps(explained, _causes_per_stream, BY_STREAM)
 
 
 def _causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
@@ -425,7 +432,7 @@ def _causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
 
 def _waits_table(explained: Sequence[ExplainedGaps], *, innermost: bool = False) -> pd.DataFrame:
     """Make the table of :func:`idle_waits`."""
-    return _table_of_gaps(explained, lambda found: _scope_waits(found, innermost=innermost), WAIT_COLUMNS)
+    return _table_of_gaps(explained, lambda found: _scope_waits(found, innermost=innermost), WAITS)
 
 
 def _scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
@@ -465,7 +472,7 @@ def _outermost_operators(graph: DependencyGraph, event: Ids) -> Ids:
 
 def _longest_gaps_table(explained: Sequence[ExplainedGaps], count: int) -> pd.DataFrame:
     """Make the table of :func:`longest_gaps`."""
-    rows = _table_of_gaps(explained, lambda found: _scope_longest(found, count), GAP_COLUMNS)
+    rows = _table_of_gaps(explained, lambda found: _scope_longest(found, count), LONGEST_GAPS)
     return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True).head(count)
 
 
@@ -566,11 +573,11 @@ def answer(
 def _missing_notes(found: ExplainedGaps) -> Iterator[str]:
     """Name the scopes without idle time, and why."""
     idle = np.bincount(found.scope[found.pieces.gap], found.pieces.length, len(found.scopes))
-    for scope, ns in zip(found.scopes, idle.tolist(), strict=True):
+    for scope, idle_ns in zip(found.scopes, idle.tolist(), strict=True):
         if missing := scope.missing():
             yield missing
-        elif not ns:
-            yield messages.never_idle(scope.rank, scope.label)
+        elif not idle_ns:
+            yield f"Rank {scope.rank}: the GPU is never idle in {scope.label}."
 
 
 def _pause_notes(found: ExplainedGaps) -> Iterator[str]:
@@ -584,7 +591,11 @@ def _pause_notes(found: ExplainedGaps) -> Iterator[str]:
         touched += int(np.count_nonzero(idle.covered_until(pauses.end) > idle.covered_until(pauses.start)))
     time_ns, idle_ns = int(inside.sum()), int((end - start).sum())
     if time_ns and time_ns >= NOTABLE_PAUSES * idle_ns:
-        yield messages.in_pauses(found.scopes[0].rank, time_ns, idle_ns, touched)
+        yield (
+            f"Rank {found.scopes[0].rank}: {time_and_share(time_ns, idle_ns)} of the idle time is in "
+            f"{counted(touched, 'pause')} of the host, longer than 1 ms between launches. CUDA graphs do not remove "
+            "pauses."
+        )
 
 
 def figure(found: Answer) -> Figure:
@@ -592,50 +603,13 @@ def figure(found: Answer) -> Figure:
     return bars_of_causes(found.main)
 
 
-MEANINGS = {
-    "cause": column_types.one_of(column_types.GAP_CAUSES, "Why nothing ran."),
-    "idle_share": column_types.share(
-        "Idle time as a share of all idle time in the window; null without any", null=True
-    ),
-    "window_share": column_types.share("Idle time as a share of the window", null=True),
-    "gaps": column_types.integer("Gaps that this is part of."),
-    "median_gap_ns": column_types.ns("Median of its time per gap"),
-    "p95_gap_ns": column_types.ns("95th percentile of its time per gap"),
-    "evidence": column_types.one_of(
-        [found.label for found in Evidence],
-        "Whether the edge is recorded or inferred; null without an edge.",
-        null=True,
-    ),
-    "lane": column_types.text("The thread or stream of the named event; null if none.", null=True),
-    "offset_ns": column_types.ns("Start of the gap, from the start of the window"),
-    "cause_share": column_types.share("Time of the largest cause as a share of the gap"),
-    "edge": column_types.one_of(
-        [kind.label for kind in EdgeKind], "The edge that delays the next activity; null if none.", null=True
-    ),
-    "event_index": column_types.integer("The next activity; null if none follows.", null=True),
-    "kernel": column_types.text("The next activity's name; null if none follows.", null=True),
-}
 TABLES = {
-    "idle_time": Table(idle_time, CAUSE_COLUMNS, MEANINGS),
-    "waits": Table(idle_waits, WAIT_COLUMNS, MEANINGS),
-    "longest_gaps": Table(longest_gaps, GAP_COLUMNS, MEANINGS),
-    "streams": Table(
-        stream_idle_time,
-        STREAM_COLUMNS,
-        {**MEANINGS, "idle_share": column_types.share("Idle time as a share of the stream's idle time", null=True)},
-    ),
-    "launch_gaps": Table(
-        launch_gaps,
-        LAUNCH_GAP_COLUMNS,
-        {
-            **MEANINGS,
-            "idle_share": column_types.share("Idle time as a share of the stream's idle time", null=True),
-            "cause": column_types.one_of(
-                ["host_wait", "kernel_wait", "other", "launch_unknown"], "Why the stream was idle."
-            ),
-        },
-    ),
-    "waits_innermost": Table(idle_waits, WAIT_COLUMNS, MEANINGS),
+    "idle_time": BY_CAUSE,
+    "waits": WAITS,
+    "longest_gaps": LONGEST_GAPS,
+    "streams": BY_STREAM,
+    "launch_gaps": LAUNCH_GAPS,
+    "waits_innermost": WAITS,
 }
 
 ANALYSIS = Analysis(

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from analyses.display.labels import EDGE
-from analyses.display.text_layout import Line, table
-from analyses.messages import engine_steps as engine_messages
-from analyses.messages import info as messages
+from analyses.display.phrases import batch_sizes, steps_of_phase
+from analyses.display.sentence_format import counted
+from analyses.display.text_layout import Line, clipped, duration_text, table
 from analyses.source.window_report import clock_lines, engine_record, sync_record_lines
 from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind
+
+PROFILER_OF_PYTORCH = "PyTorch's profiler"
 
 GPU_OF_LANE = re.compile(r"stream (\d{1,9}):")
 RANKS_LISTED = 64
@@ -52,33 +54,60 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
 
 def info_lines(info: dict[str, Any]) -> list[Line]:
     """Render one rank for a terminal."""
-    rank = messages.of_world(info["rank"], info["world_size"])
+    rank = _of_world(info["rank"], info["world_size"])
     if not info["events"]:
-        return [messages.empty(info["file"], rank)]
+        return [f"{info['file']}{rank}: no events"]
     steps, diagnostics = info["steps"], info["diagnostics"]
     lines: list[Line] = [
-        messages.span(info["file"], rank, info["events"], info["end_ns"] - info["start_ns"]),
-        messages.recorded_by(info["recorder"]),
-        messages.gpus(info["gpus"]),
+        f"{info['file']}{rank}: {info['events']:,} events in {duration_text(info['end_ns'] - info['start_ns'])}",
+        f"recorded by {info['recorder'] or PROFILER_OF_PYTORCH}",
+        _gpus(info["gpus"]),
         *_driven_line(info["lanes"]),
-        messages.steps([step["step"] for step in steps], [step["end_ns"] - step["start_ns"] for step in steps]),
+        _steps([step["step"] for step in steps], [step["end_ns"] - step["start_ns"] for step in steps]),
         *_phases_line(steps),
         *clock_lines(diagnostics["gpu_clock"]),
         *sync_record_lines(diagnostics),
         "",
     ]
-    lines += [messages.EVENTS, *table([[f"{n:,}", kind] for kind, n in info["kinds"].items() if n], left=[1]), ""]
-    lines += [messages.LANES, *_lane_lines(info["lanes"]), ""]
+    lines += ["events", *table([[f"{n:,}", kind] for kind, n in info["kinds"].items() if n], left=[1]), ""]
+    lines += ["lanes", *_lane_lines(info["lanes"]), ""]
     edges = [[f"{n['recorded']:,}", f"{n['inferred']:,}", kind, EDGE[kind]] for kind, n in info["edges"].items()]
-    lines += [messages.EDGES, *table(edges, messages.EDGE_COLUMNS, left=[2, 3], words=[3]), ""]
+    lines += ["edges", *table(edges, ("recorded", "inferred", "kind", "meaning"), left=[2, 3], words=[3]), ""]
     found = [[f"{n:,}", key] for key, n in diagnostics.items() if n and isinstance(n, int)]
-    return lines + ([messages.DIAGNOSTICS, *table(found, left=[1])] if found else [messages.NO_DIAGNOSTICS])
+    return lines + (
+        ["diagnostics", *table(found, left=[1])] if found else ["Diagnostics: nothing dropped, repaired or unresolved."]
+    )
+
+
+def _of_world(rank: int | None, world_size: int | None) -> str:
+    """Name a rank behind its file."""
+    return "" if rank is None else f", rank {rank}" + (f" of {world_size}" if world_size else "")
+
+
+def _gpus(names: Sequence[str]) -> str:
+    """Name the GPUs of the host."""
+    unique = list(dict.fromkeys(names))  # usually one model, many times
+    found = f"{len(names)} × {clipped(', '.join(unique), 60)}" if names else "not recorded"
+    return f"GPUs of the host: {found}"
+
+
+def _steps(numbers: Sequence[int], lengths_ns: Sequence[int]) -> str:
+    """Say which steps there are, and how long they are."""
+    if not numbers:
+        return "steps: none recorded"
+    listed = clipped(", ".join(map(str, numbers)), 50)
+    shortest, longest = duration_text(min(lengths_ns)), duration_text(max(lengths_ns))
+    spread = shortest if shortest == longest else f"{shortest} to {longest}"
+    return f"steps: {len(numbers)} ({listed}), {spread} on the CPU"
 
 
 def more_ranks_line(ranks: Sequence[dict[str, Any]]) -> str:
     """Say what the ranks hold that are not listed one by one."""
     numbers = [info["rank"] for info in ranks if info["rank"] is not None]
-    return messages.more_ranks([info["events"] for info in ranks], numbers)
+    events = [info["events"] for info in ranks]
+    named = f" ({numbers[0]} to {numbers[-1]})" if numbers else ""
+    total = f"{sum(events):,} events, {min(events):,} to {max(events):,} each"
+    return f"… and {len(events):,} more ranks{named}: {total}; use --rank N for one, --wide for all"
 
 
 def _driven_line(lanes: list[dict[str, Any]]) -> list[str]:
@@ -92,7 +121,8 @@ def _driven_line(lanes: list[dict[str, Any]]) -> list[str]:
     for item in lanes:
         if found := GPU_OF_LANE.match(item["lane"]):
             events[int(found[1])] += item["events"]
-    return [messages.driven_gpus(events)] if len(events) > 1 else []
+    each = ", ".join(f"{gpu} ({counted(events[gpu], 'event')})" for gpu in sorted(events))
+    return [f"GPUs of this process: {each}"] if len(events) > 1 else []
 
 
 def _phases_line(steps: list[dict[str, Any]]) -> list[str]:
@@ -109,12 +139,15 @@ def _phases_line(steps: list[dict[str, Any]]) -> list[str]:
     for phase, count in counts.most_common():
         own = [step for step in steps if step.get("phase") == phase]
         requests, tokens = ([step[name] for step in own if step[name] is not None] for name in ("requests", "tokens"))
-        found.append(engine_messages.of_phase(count, phase, engine_messages.sizes(requests, tokens)))
-    return [messages.phases(found)] if found else []
+        found.append(steps_of_phase(count, phase, batch_sizes(requests, tokens)))
+    return [f"phases: {', '.join(found)}"] if found else []
 
 
-def _lane_lines(lanes: list[dict[str, Any]], limit: int = 12) -> list[Line]:
+MOST_LANES = 12
+
+
+def _lane_lines(lanes: list[dict[str, Any]]) -> list[Line]:
     """List the busiest lanes."""
-    busiest = sorted(lanes, key=lambda item: -item["events"])[:limit]
+    busiest = sorted(lanes, key=lambda item: -item["events"])[:MOST_LANES]
     rows = table([[f"{item['events']:,}", item["lane"]] for item in busiest], left=[1])
-    return rows + ([messages.more_lanes(len(lanes) - limit)] if len(lanes) > limit else [])
+    return rows + ([f"  … and {counted(len(lanes) - MOST_LANES, 'more lane')}"] if len(lanes) > MOST_LANES else [])

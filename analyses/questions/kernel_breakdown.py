@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
+from analyses.declare.columns import Table, ns, share, text
 from analyses.declare.description import Flag
 from analyses.declare.scope import Scope, idle_first
-from analyses.declare.tables import Table, joined, rows_to_share, table_of
+from analyses.declare.tables import joined, rows_to_share, table_of
 from analyses.display.charts import COLOUR, GRID, SERIES, empty_figure, new_figure, row_labels
 from analyses.display.headline import largest_item, rows_at_outlier
-from analyses.messages import kernel_breakdown as messages
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_named
 from analyses.source.unnamed_communication import unnamed_communication
 from hta_graph.base.arrays import summed_by
 from hta_graph.base.errors import UsageError
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OVERLAPPING", "TABLES", "answer", "figure", "kernel_breakdown", "kernel_statistics", "kernel_types"]
 
+TITLE = "GPU busy time by type of work, and the longest kernels"
+
 KERNELS_SHOWN = 12
 NAME_SIZE = 48
 
@@ -37,8 +39,8 @@ NAME_SIZE = 48
 def types_and_kernels(types: pd.DataFrame, kernels: pd.DataFrame) -> Figure:
     """Draw stacked bars of the types' shares, a rank or step each, and below them bars of the longest kernels."""
     if types.empty:
-        return empty_figure(messages.TITLE, messages.NO_ACTIVITY)
-    made = new_figure(title=messages.TITLE)
+        return empty_figure(TITLE, "no GPU activity recorded")
+    made = new_figure(title=TITLE)
     _add_types(made, types)
     _add_kernels(made, kernels)
     # The upper half grows with the ranks, up to half of the figure.
@@ -47,7 +49,7 @@ def types_and_kernels(types: pd.DataFrame, kernels: pd.DataFrame) -> Figure:
         barmode="stack",
         xaxis={"anchor": "y", "side": "top", "tickformat": ".0%", "range": [0, 1], "title": None},
         yaxis={"domain": [upper, 1], "autorange": "reversed", "showgrid": False, "title": None, "dtick": 1},
-        xaxis2={"anchor": "y2", "title": messages.KERNEL_AXIS, "gridcolor": GRID, "zeroline": False},
+        xaxis2={"anchor": "y2", "title": "ms, total", "gridcolor": GRID, "zeroline": False},
         yaxis2={"anchor": "x2", "domain": [0, upper - 0.06], "autorange": "reversed", "automargin": True, "dtick": 1},
         legend={"orientation": "h", "y": -0.12, "yanchor": "top"},
         margin={"t": 80},
@@ -105,13 +107,20 @@ OVERLAPPING = " overlapping "
 OTHERS = "others"
 COMMUNICATION = WorkType.COMMUNICATION.label
 STATISTICS = ("sum", "min", "max", "mean", "std")
-TYPE_COLUMNS = ["rank", "scope", "kernel_type", "time_ns", "time_share"]
-STATISTIC_COLUMNS = ["rank", "scope", "kernel_type", "kernel", "count", *(f"{name}_ns" for name in STATISTICS)]
-KERNEL_COLUMNS = [*STATISTIC_COLUMNS, "time_share"]
+KERNEL_TYPE = text("kernel_type", "Type of work: computation, communication, memory, or several that overlap.")
+TIME_SHARE = share("time_share", "Share of the total of the scope's rows", null=True)
+TYPE_TIMES = Table("rank", "scope", KERNEL_TYPE, "time_ns")
+TYPES = Table(TYPE_TIMES, TIME_SHARE)
+KERNEL_STATISTICS = Table(
+    *("rank", "scope", KERNEL_TYPE, "kernel", "count", "sum_ns", "min_ns", "max_ns", "mean_ns"),
+    ns("std_ns", "Sample standard deviation, rounded; null for a single run", null=True),
+)
+KERNELS = Table(KERNEL_STATISTICS, TIME_SHARE)
 
 
+@TYPES.returned
 def kernel_types(scopes: Sequence[Scope], *, memory_kernels: bool = True) -> pd.DataFrame:
-    """Divide the GPU's busy time by what runs: one type alone, or exactly these types together.
+    """Divide the GPU's busy time by what runs, longest first: one type alone, or exactly these types together.
 
     The rows of a scope sum to its busy time, to the nanosecond. Memory is recognized by category, communication by its
     recorded collective, else by name; HTA goes by names alone and assigns kernels such as ``fused_addmax`` to no type.
@@ -119,13 +128,9 @@ def kernel_types(scopes: Sequence[Scope], *, memory_kernels: bool = True) -> pd.
     Args:
         scopes: where to look.
         memory_kernels: count copies and memsets; otherwise their time is left out.
-
-    Returns:
-        rank, scope, kernel_type (``computation``, ``computation overlapping communication``, …), time_ns, time_share
-        (of the scope's rows); longest first.
     """
     types = _work_types(memory_kernels=memory_kernels)
-    frame = table_of(scopes, lambda scope: _combined_times(scope.running, types), TYPE_COLUMNS[:-1])
+    frame = table_of(scopes, lambda scope: _combined_times(scope.running, types), TYPE_TIMES)
     # The types of empty columns would be objects, which do not divide.
     frame = frame.astype({"time_ns": np.int64})
     frame["time_share"] = frame["time_ns"] / frame.groupby(["rank", "scope"])["time_ns"].transform("sum")
@@ -148,6 +153,7 @@ def _combined_times(running: Activities, types: Sequence[WorkType]) -> list[dict
     return [{"kernel_type": label, "time_ns": time} for label, time in found]
 
 
+@KERNELS.returned
 def kernel_breakdown(
     scopes: Sequence[Scope],
     *,
@@ -169,10 +175,6 @@ def kernel_breakdown(
         memory_kernels: list copies and memsets too.
         by_quantile: choose names as HTA does: a name is kept while the running total of the sums is within the
             ``duration_ratio`` quantile of all running totals.
-
-    Returns:
-        rank, scope, kernel_type, kernel, count, sum_ns, min_ns, max_ns, mean_ns, std_ns (of a sample; rounded to the
-        nanosecond like the mean), time_share (of all listed runs of the scope, one after the other).
 
     Raises:
         UsageError: the ratio or the number is out of range.
@@ -197,9 +199,9 @@ def kernel_statistics(
 
     def every_type(scope: Scope) -> pd.DataFrame:
         parts = [_kernels_of_type(scope, kind, limits, by_quantile=by_quantile) for kind in types]
-        return joined([part for part in parts if len(part)], STATISTIC_COLUMNS[2:])
+        return joined([part for part in parts if len(part)], [*KERNEL_STATISTICS][2:])
 
-    return table_of(scopes, every_type, STATISTIC_COLUMNS)
+    return table_of(scopes, every_type, KERNEL_STATISTICS)
 
 
 def _kernels_of_type(scope: Scope, kind: WorkType, limits: tuple[float, int], *, by_quantile: bool) -> pd.DataFrame:
@@ -291,8 +293,14 @@ def _conclusion(types: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:
         return []
     # What a step launched may run behind the end of its window, in which the GPU is idle then.
     own = rows_at_outlier(types, found)
-    busy = messages.busy_with(own["kernel_type"].iloc[0], own["time_share"].iloc[0]) if len(own) else ""
-    return [messages.headline(found, busy, communicates=found["kernel_type"] == COMMUNICATION)]
+    busy = ""
+    if len(own):
+        busy = f"; {brief_share(own['time_share'].iloc[0])} of GPU busy time is {own['kernel_type'].iloc[0]}"
+    waits = " (may include waiting for other ranks)" if found["kernel_type"] == COMMUNICATION else ""
+    times = f"{brief_duration(int(found['sum_ns']))} in {counted(found['count'], 'run')}{found.typical}"
+    most = f"{quoted(short_name(found['kernel']))} takes the most GPU time{found.where}: {times}"
+    share = f"{brief_share(found['time_share'])} of all GPU work{waits}"
+    return [f"{most}, {share}{busy}"]
 
 
 def _missing_note(scope: Scope, *, memory_kernels: bool) -> str:
@@ -300,10 +308,11 @@ def _missing_note(scope: Scope, *, memory_kernels: bool) -> str:
     if missing := scope.missing():
         return missing
     if not (scope.running.end > scope.running.start).any():
-        return messages.too_short(scope.rank, scope.label)
+        where = f"rank {scope.rank}: every GPU activity in {window_named(scope.label)}"
+        return f"{where} has length 0, below the resolution of the trace's clock"
     if any(scope.running.busy(kind).total for kind in _work_types(memory_kernels=memory_kernels)):
         return ""
-    return messages.only_copies(scope.rank, scope.label)
+    return f"rank {scope.rank}: {window_named(scope.label)} has only copies and memsets, which are left out"
 
 
 def figure(found: Answer) -> Figure:
@@ -311,15 +320,7 @@ def figure(found: Answer) -> Figure:
     return types_and_kernels(found.tables["kernel_types"], found.tables["kernels"])
 
 
-MEANINGS = {
-    "kernel_type": column_types.text("Type of work: computation, communication, memory, or several that overlap."),
-    "time_share": column_types.share("Share of the total of the scope's rows", null=True),
-    "std_ns": column_types.ns("Sample standard deviation, rounded; null for a single run", null=True),
-}
-TABLES = {
-    "kernel_types": Table(kernel_types, TYPE_COLUMNS, MEANINGS),
-    "kernels": Table(kernel_breakdown, KERNEL_COLUMNS, MEANINGS),
-}
+TABLES = {"kernel_types": TYPES, "kernels": KERNELS}
 
 ANALYSIS = Analysis(
     name="kernel-breakdown",

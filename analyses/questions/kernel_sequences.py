@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
+from analyses.declare.columns import Table, integer, ns, text
 from analyses.declare.description import Flag
 from analyses.declare.scope import Scope
-from analyses.declare.tables import Table, event_names, scopes_in, table_of
+from analyses.declare.tables import event_names, scopes_in, table_of
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
-from analyses.display.headline import largest_item
+from analyses.display.headline import largest_item, sequence_headline
+from analyses.display.sentence_format import window_named
 from analyses.display.text_layout import clipped
-from analyses.messages import kernel_sequences as messages
 from hta_graph.attribution.sequence_patterns import SequencePatterns, outermost_roots, sequence_patterns
+from hta_graph.base.errors import Remedy
 from hta_graph.base.storage.location import Location
 from hta_graph.base.text.shorten import short_name
 from hta_graph.export.perfetto.append_events import SliceTrack, write_slices
@@ -41,30 +42,37 @@ __all__ = [
     "write_sequence_overlay",
 ]
 
+SHORTER_SEQUENCES = Remedy(
+    "pass a smaller min_pattern_len to include shorter sequences",
+    "use a smaller --min-pattern-len to include shorter sequences",
+)
+
 MIN_PATTERN_LEN = 3
 """Rows that launch less GPU work are left out."""
 ROOTS = (EventKind.CPU_OP, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
 TOP_K = 5
-COLUMNS = ("rank", "scope", "operator", "count", "kernels", "gpu_ns", "operator_ns", "kernel_sequence")
+SEQUENCES = Table(
+    *("rank", "scope", text("operator", "Full name of the operator.")),
+    integer("count", "Number of occurrences of the operator with this sequence."),
+    integer("kernels", "Number of GPU activities per occurrence."),
+    *("gpu_ns", ns("operator_ns", "Total CPU time of the operators"), "kernel_sequence"),
+)
 
 
+@SEQUENCES.returned
 def kernel_sequences(scopes: Sequence[Scope], operator: str, min_pattern_len: int = MIN_PATTERN_LEN) -> pd.DataFrame:
     """Find the sequences of kernels, copies and memsets launched under events whose names contain a text.
 
     Such an event is an operator, a CPU annotation or a Python frame that is nested in no other such event of its
     thread; it owns what is launched inside it on its thread. (HTA takes the events of the least depth in the whole
-    rank: one shallow occurrence hides all deeper ones.)
+    rank: one shallow occurrence hides all deeper ones.) The most frequent come first.
 
     Args:
         scopes: what to look at.
         operator: a part of the names.
         min_pattern_len: leave out shorter sequences.
-
-    Returns:
-        rank, scope, operator (the full name), count (events with this sequence), kernels (of one of them), gpu_ns and
-        operator_ns (summed over all), kernel_sequence (names by start, joined with arrows); most frequent first.
     """
-    return table_of(scopes, lambda scope: _described_patterns(scope, operator, min_pattern_len), COLUMNS)
+    return table_of(scopes, lambda scope: _described_patterns(scope, operator, min_pattern_len), SEQUENCES)
 
 
 def sequences_under(scope: Scope, operator: str, min_pattern_len: int) -> SequencePatterns:
@@ -119,7 +127,7 @@ def answer(scopes: Sequence[Scope], operator: str, min_pattern_len: int = MIN_PA
         {"kernel_sequences": frame},
         notes,
         summed={"kernel_sequences": "occurrences"},
-        conclusion=[messages.headline(most)] if most else [],
+        conclusion=[sequence_headline(most)] if most else [],
     )
 
 
@@ -128,8 +136,14 @@ def _missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str | No
     if scope.missing():
         return scope.missing()
     if not any(operator in name for name in scope.graph.names):
-        return messages.no_such_name(scope.rank, operator)
-    return Note(messages.no_sequence(scope.rank, scope.label, operator, min_pattern_len), messages.SHORTER_SEQUENCES)
+        return f"rank {scope.rank}: no name in the trace contains {operator!r}"
+    return Note(
+        (
+            f"rank {scope.rank}: no operator, annotation or Python frame with {operator!r} in its name launches "
+            f"{min_pattern_len} or more GPU activities on its thread in {window_named(scope.label)}"
+        ),
+        SHORTER_SEQUENCES,
+    )
 
 
 def figure(found: Answer, top_k: int = 20) -> Figure:
@@ -143,7 +157,7 @@ def figure(found: Answer, top_k: int = 20) -> Figure:
     ]
     texts = [clipped(text, 300) for text in frame["kernel_sequence"]]
     return horizontal_bars(
-        labels, frame["count"].to_numpy(), texts, title=messages.SEQUENCES_TITLE, x=messages.OCCURRENCES
+        labels, frame["count"].to_numpy(), texts, title="Most frequent kernel sequences", x="occurrences"
     )
 
 
@@ -222,13 +236,7 @@ def pattern_texts(graph: DependencyGraph, found: SequencePatterns) -> list[str]:
     return ["|".join([root, *names]) for root, names in zip(roots, groups, strict=True)]
 
 
-MEANINGS = {
-    "operator": column_types.text("Full name of the operator."),
-    "count": column_types.integer("Number of occurrences of the operator with this sequence."),
-    "kernels": column_types.integer("Number of GPU activities per occurrence."),
-    "operator_ns": column_types.ns("Total CPU time of the operators"),
-}
-TABLES = {"kernel_sequences": Table(kernel_sequences, COLUMNS, MEANINGS)}
+TABLES = {"kernel_sequences": SEQUENCES}
 
 ANALYSIS = Analysis(
     name="kernel-sequences",

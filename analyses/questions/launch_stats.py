@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
+from analyses.declare.columns import Table, boolean, integer, ns
 from analyses.declare.description import Flag
 from analyses.declare.scope import Scope
-from analyses.declare.tables import Table, event_names, table_of
+from analyses.declare.tables import event_names, table_of
 from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
-from analyses.display.headline import outlier, rows_at_outlier, sums_per_scope
-from analyses.display.sentence_format import brief_duration
-from analyses.messages import launch_stats as messages
+from analyses.display.headline import Outlier, outlier, rows_at_outlier, sums_per_scope
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_named
 from analyses.source.window_report import clock_notes
 from hta_graph.base.arrays import percentiles_by
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -29,6 +29,19 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "answer", "figure", "launch_stats", "launched_work", "launches"]
 
+TITLE = "Launches"
+HISTOGRAMS = {
+    "short_kernels": "call longer than its kernel, µs",
+    "runtime_outliers": "long call, µs",
+    "launch_delay_outliers": "long launch delay, µs",
+}
+WAITED_FOR = {
+    "behind_stream_ns": "waiting for earlier work on the same stream",
+    "behind_event_ns": "waiting for other streams",
+    "overhead_ns": "launch overhead",
+}
+"""What each part of a launch delay is."""
+
 RUNTIME_CUTOFF_US: float = 50
 LAUNCH_DELAY_CUTOFF_US: float = 100
 """Longer calls and delays are outliers."""
@@ -39,21 +52,41 @@ AXIS = {"gridcolor": GRID, "zeroline": False}
 IN_STREAM = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM and not meaning.exported)
 ACROSS_STREAMS = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM and meaning.exported)
 """Edges by which work waits for what its own stream did before, and for what another stream did."""
-DELAYS = ("launch_delay_ns", "behind_stream_ns", "behind_event_ns", "overhead_ns")
-OUTLIERS = ("short_kernels", "runtime_outliers", "launch_delay_outliers")
+PARTS = Table(
+    ns("behind_stream_ns", "Part of the delay spent waiting for earlier work on the stream"),
+    ns("behind_event_ns", "Part of the delay spent waiting for an event of another stream"),
+    ns("overhead_ns", "Rest of the delay"),
+)
+DELAYS = Table(ns("launch_delay_ns", "Time from the end of the launch call to the start of its work"), PARTS)
+OUTLIERS = Table(
+    integer("short_kernels", "Number of kernels shorter than their launch call."),
+    integer("runtime_outliers", "Number of calls longer than --runtime-cutoff."),
+    integer("launch_delay_outliers", "Number of delays longer than --launch-delay-cutoff."),
+)
 NUMBERS = ("call_index", "cpu_duration_ns", "gpu_duration_ns", *DELAYS)
 NUMERIC = dict.fromkeys(("rank", "event_index", "correlation", *NUMBERS), np.int64)
-STATS_COLUMNS = (
-    *("rank", "scope", "call", "calls", "launches", "cpu_ns", "gpu_ns"),
-    *(*DELAYS, "median_launch_delay_ns", "p95_launch_delay_ns", "median_overhead_ns", *OUTLIERS),
+STATS = Table(
+    *("rank", "scope", "call", "calls", "launches", "cpu_ns", "gpu_ns", DELAYS),
+    ns("median_launch_delay_ns", "Median launch delay"),
+    ns("p95_launch_delay_ns", "95th percentile of the launch delay"),
+    *(ns("median_overhead_ns", "Median overhead"), OUTLIERS),
 )
-LARGEST_COLUMNS = ("rank", "scope", "event_index", *DELAYS[1:], "call", "name")
-COLUMNS = (
-    *("rank", "scope", "event_index", "call_index", "correlation", "call", "name", "stream"),
-    *("cpu_duration_ns", "gpu_duration_ns", *DELAYS),
+LARGEST_OVERHEADS = Table("rank", "scope", "event_index", PARTS, "call", "name")
+LAUNCHES = Table(
+    *("rank", "scope", "event_index", "call_index"),
+    integer("correlation", "Correlation id of the call and its work; -1 if there is none."),
+    *("call", "name", "stream", ns("cpu_duration_ns", "Duration of the call")),
+    *(ns("gpu_duration_ns", "Duration of the activity"), DELAYS),
+)
+MARKED = Table(
+    LAUNCHES,
+    boolean("short_kernels", "Whether the kernel is shorter than its launch call."),
+    boolean("runtime_outliers", "Whether the call is longer than --runtime-cutoff."),
+    boolean("launch_delay_outliers", "Whether the delay is longer than --launch-delay-cutoff."),
 )
 
 
+@LAUNCHES.returned
 def launches(scopes: Sequence[Scope], *, include_memory_events: bool = True) -> pd.DataFrame:
     """List every GPU activity with the call that launched it.
 
@@ -65,14 +98,9 @@ def launches(scopes: Sequence[Scope], *, include_memory_events: bool = True) -> 
     Args:
         scopes: what to look at.
         include_memory_events: list copies and memsets too.
-
-    Returns:
-        rank, scope, event_index, call_index (of the activity and its call), correlation, call, name, stream,
-        cpu_duration_ns, gpu_duration_ns, launch_delay_ns = behind_stream_ns + behind_event_ns + overhead_ns. An answer
-        adds the marks short_kernels, runtime_outliers and launch_delay_outliers, as :func:`launch_stats` counts them.
     """
-    found = table_of(scopes, lambda scope: _launch_columns(scope, include_memory_events=include_memory_events), COLUMNS)
-    return found.astype(NUMERIC)
+    columns = partial(_launch_columns, include_memory_events=include_memory_events)
+    return table_of(scopes, columns, LAUNCHES).astype(NUMERIC)
 
 
 def _launch_columns(scope: Scope, *, include_memory_events: bool) -> dict[str, Any]:
@@ -131,33 +159,31 @@ def _last_source_ns(graph: DependencyGraph, kinds: tuple[EdgeKind, ...]) -> Ints
     return times
 
 
+@STATS.returned
 def launch_stats(
     frame: pd.DataFrame,
     runtime_cutoff: float = RUNTIME_CUTOFF_US,
     launch_delay_cutoff: float = LAUNCH_DELAY_CUTOFF_US,
 ) -> pd.DataFrame:
-    """Sum up launches per rank, scope and name of the call.
+    """Sum up launches per rank, scope and name of the call, most CPU time first.
+
+    A call of a graph counts once in ``cpu_ns``, however much it launched. Delays are sums over launches, whose waits
+    overlap, or those of single launches.
 
     Args:
         frame: what :func:`launches` returns.
         runtime_cutoff: calls that take longer (µs) are runtime outliers; others are short kernels if their work is
             shorter than the call.
         launch_delay_cutoff: delays above it (µs) are launch delay outliers.
-
-    Returns:
-        rank, scope, call, calls, launches (activities), cpu_ns (each call once), gpu_ns; summed over launches, whose
-        waits overlap, launch_delay_ns and its parts behind_stream_ns, behind_event_ns, overhead_ns; of single launches
-        median_launch_delay_ns, p95_launch_delay_ns (95th percentile) and median_overhead_ns; the counts short_kernels,
-        runtime_outliers, launch_delay_outliers. Most CPU time first.
     """
-    found = frame.assign(**_outlier_marks(frame, runtime_cutoff, launch_delay_cutoff))
+    found = _marked(frame, runtime_cutoff, launch_delay_cutoff)
     columns = {name: found[name].to_numpy() for name in (*NUMBERS, *OUTLIERS)}
     keys = found[["rank", "scope", "call"]].to_numpy()
     parts = list(found.groupby(["rank", "scope", "call"], sort=False).indices.values())
     rows = [[*keys[at[0]], *_summed_launches({name: column[at] for name, column in columns.items()})] for at in parts]
     scopes = found[["rank", "scope"]].drop_duplicates().to_numpy().tolist()
     rows.sort(key=lambda row: (scopes.index(row[:2]), -row[5]))
-    return pd.DataFrame(rows, columns=list(STATS_COLUMNS))
+    return pd.DataFrame(rows, columns=[*STATS])
 
 
 def _summed_launches(part: dict[str, Any]) -> list[int]:
@@ -177,11 +203,12 @@ def _summed_launches(part: dict[str, Any]) -> list[int]:
     ]
 
 
-def _outlier_marks(frame: pd.DataFrame, runtime_cutoff: float, launch_delay_cutoff: float) -> dict[str, Any]:
-    """Mark what HTA's three histograms show."""
+@MARKED.returned
+def _marked(frame: pd.DataFrame, runtime_cutoff: float, launch_delay_cutoff: float) -> pd.DataFrame:
+    """Mark the :func:`launches` that HTA's three histograms show, and that :func:`launch_stats` counts."""
     cpu, gpu, delay = frame["cpu_duration_ns"], frame["gpu_duration_ns"], frame["launch_delay_ns"]
     found = ((cpu <= runtime_cutoff * 1e3) & (gpu < cpu), cpu > runtime_cutoff * 1e3, delay > launch_delay_cutoff * 1e3)
-    return dict(zip(OUTLIERS, found, strict=True))
+    return frame.assign(**dict(zip(OUTLIERS, found, strict=True)))
 
 
 def answer(
@@ -208,10 +235,9 @@ def answer(
         *clock_notes({scope.rank: scope.graph.gpu_clock for scope in scopes}),
     ]
     largest = _largest_overheads(frame)
-    found = _outlier_marks(frame, runtime_cutoff, launch_delay_cutoff)
     tables = {"launch_stats": launch_stats(frame, runtime_cutoff, launch_delay_cutoff), "largest_overheads": largest}
-    series = {"launches": frame.assign(**found)}
-    summed = {"launch_stats": messages.SUMMED}
+    series = {"launches": _marked(frame, runtime_cutoff, launch_delay_cutoff)}
+    summed = {"launch_stats": "launches, whose waits overlap"}
     return Answer(tables, notes, series, summed=summed, conclusion=_conclusion(tables["launch_stats"]))
 
 
@@ -222,16 +248,17 @@ def _conclusion(stats: pd.DataFrame) -> list[str]:
         return []
     longest = rows_at_outlier(stats, found).iloc[0]
     share = longest["cpu_ns"] / max(found["cpu_ns"], 1) if found["calls"] > longest["calls"] else None
-    return [messages.headline(found, longest["call"], share)]
+    calls = f"{counted(found['calls'], 'launch call')}{found.where}"
+    takes = f"{calls} {'takes' if found['calls'] == 1 else 'take'} {brief_duration(found['cpu_ns'])} of CPU time"
+    most = "" if share is None else f", {brief_share(share)} of it in {quoted(longest['call'])}"
+    launched = f"for {brief_duration(found['gpu_ns'])} of GPU work"
+    return [f"{takes}{found.typical}{most}, {launched}; {_main_wait(found)}"]
 
 
+@LARGEST_OVERHEADS.returned
 def _largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the :func:`launches` with the largest overhead: late with the stream free and no event to wait for.
-
-    Returns:
-        rank, scope, event_index, behind_stream_ns, behind_event_ns, overhead_ns, call, name.
-    """
-    return frame.nlargest(LARGEST, "overhead_ns")[list(LARGEST_COLUMNS)]
+    """Return the :func:`launches` with the largest overhead: late with the stream free and no event to wait for."""
+    return frame.nlargest(LARGEST, "overhead_ns")[[*LARGEST_OVERHEADS]]
 
 
 def _missing_notes(scope: Scope, *, no_memory_events: bool) -> Iterator[str]:
@@ -241,18 +268,22 @@ def _missing_notes(scope: Scope, *, no_memory_events: bool) -> Iterator[str]:
         yield missing
     elif not is_launched.all():
         orphans = int(np.count_nonzero(~is_launched))
-        yield messages.without_launch(scope.rank, scope.label, orphans, len(scope.work))
+        counts = f"{orphans:,} of {len(scope.work):,} GPU activities in {window_named(scope.label)}"
+        yield f"rank {scope.rank}: {counts} left out: no launch call in the trace"
     if no_memory_events and is_launched.any() and not len(launched_work(scope, include_memory_events=False)):
-        yield messages.only_memory(scope.rank, scope.label)
+        yield (
+            f"rank {scope.rank}: only copies and memsets were launched in {window_named(scope.label)}, and these are "
+            "left out"
+        )
 
 
 def figure(found: Answer) -> Figure:
     """Draw HTA's histograms: launch calls of short kernels, long launch calls, and long delays."""
     frame = found.series["launches"]
     if frame.empty:
-        return empty_figure(messages.TITLE, messages.NO_LAUNCH)
-    made = new_figure(title=messages.TITLE, y="launches")
-    for at, (kind, label) in enumerate(messages.HISTOGRAMS.items()):
+        return empty_figure(TITLE, "no launch recorded")
+    made = new_figure(title=TITLE, y="launches")
+    for at, (kind, label) in enumerate(HISTOGRAMS.items()):
         column = "launch_delay_ns" if kind == "launch_delay_outliers" else "cpu_duration_ns"
         axis = "" if at == 0 else str(at + 1)
         _add_histogram(made, frame.loc[frame[kind], column].to_numpy() / 1e3, SERIES[at], axis)
@@ -276,35 +307,7 @@ def _add_histogram(made: Figure, values: Any, colour: str, axis: str) -> None:
     )
 
 
-MEANINGS = {
-    "launch_delay_ns": column_types.ns("Time from the end of the launch call to the start of its work"),
-    "behind_stream_ns": column_types.ns("Part of the delay spent waiting for earlier work on the stream"),
-    "behind_event_ns": column_types.ns("Part of the delay spent waiting for an event of another stream"),
-    "overhead_ns": column_types.ns("Rest of the delay"),
-    "median_launch_delay_ns": column_types.ns("Median launch delay"),
-    "p95_launch_delay_ns": column_types.ns("95th percentile of the launch delay"),
-    "median_overhead_ns": column_types.ns("Median overhead"),
-    "short_kernels": column_types.integer("Number of kernels shorter than their launch call."),
-    "runtime_outliers": column_types.integer("Number of calls longer than --runtime-cutoff."),
-    "launch_delay_outliers": column_types.integer("Number of delays longer than --launch-delay-cutoff."),
-    "correlation": column_types.integer("Correlation id of the call and its work; -1 if there is none."),
-    "cpu_duration_ns": column_types.ns("Duration of the call"),
-    "gpu_duration_ns": column_types.ns("Duration of the activity"),
-}
-TABLES = {
-    "launch_stats": Table(launch_stats, STATS_COLUMNS, MEANINGS),
-    "largest_overheads": Table(_largest_overheads, LARGEST_COLUMNS, MEANINGS),
-    "launches": Table(
-        launches,
-        (*COLUMNS, *OUTLIERS),
-        {
-            **MEANINGS,
-            "short_kernels": column_types.boolean("Whether the kernel is shorter than its launch call."),
-            "runtime_outliers": column_types.boolean("Whether the call is longer than --runtime-cutoff."),
-            "launch_delay_outliers": column_types.boolean("Whether the delay is longer than --launch-delay-cutoff."),
-        },
-    ),
-}
+TABLES = {"launch_stats": STATS, "largest_overheads": LARGEST_OVERHEADS, "launches": MARKED}
 
 ANALYSIS = Analysis(
     name="launch-stats",
@@ -326,3 +329,11 @@ ANALYSIS = Analysis(
     answer=answer,
     figure=figure,
 )
+
+
+def _main_wait(found: Outlier) -> str:
+    """State what most of the launch delay is, if there is any."""
+    if not found["launch_delay_ns"]:
+        return "the work starts before the launch calls return"
+    part = max(WAITED_FOR, key=lambda name: int(found[name]))
+    return f"{brief_share(found[part] / found['launch_delay_ns'])} of the launch delay is {WAITED_FOR[part]}"

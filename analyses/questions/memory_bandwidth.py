@@ -15,7 +15,7 @@ from analyses.declare.scope import LEAST_SAID, Scope
 from analyses.declare.tables import scopes_in, table_of
 from analyses.display.charts import steps_by_group
 from analyses.display.headline import largest_item, rows_at_outlier
-from analyses.messages import memory_bandwidth as messages
+from analyses.display.sentence_format import brief_duration, brief_share, quoted, window_named
 from hta_graph.model import Bools, Floats, Ints
 from hta_graph.paths.gpu_activity import Copies, copies_of, rate_steps
 from hta_graph.paths.intervals import union
@@ -120,12 +120,12 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     frame = memory_bandwidth(scopes)
     named = scopes_in(frame)
     notes = [
-        scope.missing() or messages.no_copies(scope.rank, scope.label)
+        scope.missing() or f"rank {scope.rank}: no copies or memsets in {window_named(scope.label)}"
         for scope in scopes
         if (scope.rank, scope.label) not in named
     ]
     if frame["without_bytes"].any():
-        notes.append(messages.WITHOUT_SIZE)
+        notes.append("some copies have no recorded size; their time is counted, but they are left out of the bandwidth")
     series = {"memory_bandwidth_time_series": memory_bandwidth_time_series(scopes)}
     return Answer({"memory_bandwidth": frame}, notes, series, conclusion=_conclusion(frame, scopes))
 
@@ -138,14 +138,19 @@ def _conclusion(frame: pd.DataFrame, scopes: Sequence[Scope]) -> list[str]:
     every = int(rows_at_outlier(frame, found)["duration_ns"].sum())
     window = next(scope.window_ns for scope in scopes if (scope.rank, scope.label) == (found["rank"], found["scope"]))
     if every < LEAST_SAID * window:
-        return [messages.negligible(every, found.where)]
-    return [messages.headline(found, found["duration_ns"] / every)]
+        return [f"copies and memsets take {brief_duration(every)}, less than 1% of the time{found.where}"]
+    times = (
+        f"{brief_duration(found['duration_ns'])}{found.typical}, {brief_share(found['duration_ns'] / every)} of all "
+        "copies and memsets"
+    )
+    rate = f"; {found['mean_gbps']:,.1f} GB/s on average" if found["mean_gbps"] > 0 else ""
+    return [f"{quoted(found['kind'])} takes the most copy time{found.where}: {times}{rate}"]
 
 
 def figure(found: Answer) -> Figure:
     """Draw the bandwidth of each kind of copy over time."""
     frame = found.series["memory_bandwidth_time_series"]
-    return steps_by_group(frame, "kind", "bandwidth_gbps", title=messages.TITLE, y="GB/s")
+    return steps_by_group(frame, "kind", "bandwidth_gbps", title="Memory copy and memset bandwidth", y="GB/s")
 
 
 TABLES = {"memory_bandwidth": COPIES, "memory_bandwidth_time_series": CHANGES}

@@ -17,8 +17,8 @@ from analyses.declare.scope import Scope
 from analyses.declare.tables import Rows, joined, labelled
 from analyses.display.charts import step_lines
 from analyses.display.headline import outlier
+from analyses.display.sentence_format import quoted, window_named
 from analyses.display.text_layout import clipped
-from analyses.messages import memory_timeline as messages
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners
 from hta_graph.base.arrays import freeze, last_of_runs, summed_by, take_or
 from hta_graph.base.errors import UsageError
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "Allocations", "alive_at_peak", "allocations", "answer", "figure", "memory_events", "peaks"]
+
+UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 KEYS = ("Bytes", "Addr", "Device Type", "Device Id", "Total Allocated", "Total Reserved", "Ev Idx")
 DEVICES = {0: "CPU", 1: "GPU", 6: "GPU", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
@@ -298,8 +300,23 @@ def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
 def _conclusion(frame: pd.DataFrame) -> list[str]:
     """Return the headline: the highest peak of a GPU (of the CPU without one), and what reached it."""
     on_gpus = frame[frame["device"] != DEVICES[0]]
-    peak = outlier(_highest(on_gpus if len(on_gpus) else frame), "peak_bytes", messages.size)
-    return [] if peak is None else [messages.headline(peak)]
+    peak = outlier(_highest(on_gpus if len(on_gpus) else frame), "peak_bytes", _size)
+    if peak is None:
+        return []
+    by = f", reached in {quoted(str(peak['peak_by']))}" if isinstance(peak["peak_by"], str) else ""
+    return [f"peak tensor memory on {peak['device']}{peak.where}: {_size(peak['peak_bytes'])}{peak.typical}{by}"]
+
+
+def _size(count: int) -> str:
+    """Print a number of bytes with three digits or more.
+
+    >>> _size(2_707_847_680), _size(12 * 2**20), _size(920)
+    ('2.52 GiB', '12.0 MiB', '920 bytes')
+    """
+    for unit, name in UNITS:
+        if count >= unit:
+            return f"{count / unit:,.{1 if count >= 10 * unit else 2}f} {name}"
+    return f"{count:,} bytes"
 
 
 def _highest(frame: pd.DataFrame) -> pd.DataFrame:
@@ -311,11 +328,18 @@ def _highest(frame: pd.DataFrame) -> pd.DataFrame:
 def _missing_note(scope: Scope, found: Sequence[Allocations]) -> str:
     """Return a note on what was not recorded, and how to record it."""
     if not (scope.graph.event_table.kind == EventKind.MEMORY).any():
-        return messages.no_memory_events(scope.rank)
+        return (
+            f"rank {scope.rank}: the trace has no [memory] events; record with profile_memory=True, or pass the raw "
+            "memory timeline that export_memory_timeline wrote"
+        )
     own = [item for item in found if item.scope is scope]
     if not own:
-        return messages.no_allocation(scope.rank, scope.label)
-    return messages.no_totals(scope.rank) if any((item.reserved < 0).all() for item in own) else ""
+        return f"rank {scope.rank}: no allocations in {window_named(scope.label)}; choose another window"
+    if any((item.reserved < 0).all() for item in own):
+        return (
+            f"rank {scope.rank}: the trace has no memory totals (old profiler); totals start at 0 with its first event"
+        )
+    return ""
 
 
 def figure(found: Answer) -> Figure:
@@ -331,7 +355,7 @@ def figure(found: Answer) -> Figure:
             lines[f"{label}: allocated"] = at, (part["allocated_bytes"] / 2**20).to_numpy()
             if (part["reserved_bytes"] > 0).any():
                 lines[f"{label}: reserved"] = at, (part["reserved_bytes"] / 2**20).to_numpy()
-    return step_lines(lines, title=messages.TITLE, x=messages.TIME_AXIS, y="MiB")
+    return step_lines(lines, title="Memory over time", x="ms since the first event", y="MiB")
 
 
 TABLES = {"memory": PEAKS, "alive_at_the_peak": ALIVE, "events": EVENTS}

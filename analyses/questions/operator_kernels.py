@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
+from analyses.declare.columns import Table, integer, ns, text
 from analyses.declare.description import Flag
 from analyses.declare.scope import Scope, idle_first
-from analyses.declare.tables import Table, event_names, joined, scopes_in, table_of
+from analyses.declare.tables import event_names, joined, scopes_in, table_of
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
-from analyses.display.headline import largest_item
+from analyses.display.headline import largest_item, sequence_headline
+from analyses.display.sentence_format import window_named
 from analyses.display.text_layout import clipped
-from analyses.messages import kernel_sequences as messages
 from analyses.source.graph_names import naming_notes
 from analyses.source.window_report import clock_notes
 from hta_graph.attribution.captured_launches import UNCHECKED
@@ -26,6 +26,7 @@ from hta_graph.attribution.graph_kernels import graph_kernels, in_own_rows, row_
 from hta_graph.attribution.replayed_names import BY_CAPTURE, WITHOUT_NAMES
 from hta_graph.attribution.sequence_patterns import SequencePatterns, sequence_patterns
 from hta_graph.base.arrays import percentiles_by, take_or, unique_rows
+from hta_graph.base.errors import Remedy
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.paths.gpu_activity import WorkType
@@ -35,33 +36,46 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "answer", "figure", "joined_names", "launch_delays", "operator_kernels", "sequences_of_operators"]
 
+EVERY_OPERATOR = Remedy("pass operators='' for all operators", "use --operators '' for all operators")
+
 OPERATORS = "aten::"
 """The default prefix of operator names."""
 SHOWN = 20
 """How many bars a figure holds."""
-COLUMNS = (
-    *("rank", "scope", "operator", "count", "kernels", "gpu_ns"),
-    *(f"{which}_{delay}_delay_ns" for delay in ("launch", "runtime") for which in ("mean", "median", "p95")),
-    *("kernel_sequence", "operator_evidence"),
+WORDS = {"mean": "Mean time from", "median": "Median time from", "p95": "95th percentile of the time from"}
+SPANS = {
+    "launch": "the operator's start to its first launch",
+    "runtime": "the start of that launch to the start of its kernel",
+}
+DELAYS = Table(*(
+    ns(f"{which}_{delay}_delay_ns", f"{words} {span}; null for graph replays", null=True)
+    for delay, span in SPANS.items()
+    for which, words in WORDS.items()
+))  # fmt: skip
+SEQUENCES = Table(
+    text("operator", "Name of the operator."),
+    integer("count", "Number of occurrences of the operator with this sequence."),
+    integer("kernels", "Number of kernels per occurrence."),
+    *("gpu_ns", DELAYS, "kernel_sequence"),
+    text(
+        "operator_evidence",
+        "How the operator of kernels of graph replays was found: inferred by capture; null for others.",
+        null=True,
+    ),
 )
-"""``kernels`` counts those of one occurrence; the delays are rounded to a whole nanosecond."""
+OPERATOR_KERNELS = Table("rank", "scope", SEQUENCES)
 
 
+@OPERATOR_KERNELS.returned
 def operator_kernels(scopes: Sequence[Scope], prefix: str = OPERATORS) -> pd.DataFrame:
-    """List which kernels operators launch, in the order of the launches.
+    """List which kernels operators launch, in the order of the launches; the most frequent sequences come first.
 
     A kernel belongs to the innermost operator with the prefix that is open on the launch call's thread; HTA takes
     operators of other threads too. Every call that launches kernels counts, of AMD and of graphs too. Kernels of graph
-    replays belong to the operators around their launches during capture, where these are known.
-
-    Returns:
-        rank, scope, operator, count (occurrences with this sequence), kernels (of one occurrence), gpu_ns (of all),
-        mean_launch_delay_ns, median_launch_delay_ns, p95_launch_delay_ns from the operator's start to its first launch,
-        mean_runtime_delay_ns, median_runtime_delay_ns, p95_runtime_delay_ns from that launch's start to that of its
-        kernel (p95: the 95th percentile), kernel_sequence (names joined with arrows), operator_evidence (how operators
-        of graph replays were found; these have no delays: in a replay none runs); most frequent first.
+    replays belong to the operators around their launches during capture, where these are known; they have no delays,
+    because in a replay no operator runs. Delays are rounded to a whole nanosecond.
     """
-    return table_of(scopes, lambda scope: _described_sequences(scope, prefix), COLUMNS)
+    return table_of(scopes, lambda scope: _described_sequences(scope, prefix), OPERATOR_KERNELS)
 
 
 def _described_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
@@ -83,7 +97,7 @@ def _described_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
         }
     )
     replayed = _replayed_sequences(scope, prefix)
-    frame = joined([own, replayed], COLUMNS[2:]) if len(replayed) else own
+    frame = joined([own, replayed], SEQUENCES) if len(replayed) else own
     return frame.sort_values(["count", "gpu_ns"], ascending=False, kind="stable", ignore_index=True)
 
 
@@ -92,7 +106,7 @@ def _replayed_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
     graph, named = scope.graph, graph_kernels(scope.graph)
     work = scope.work.take((named.launch[scope.work.row] >= 0) & (scope.work.type != WorkType.MEMORY))
     if not len(work):
-        return pd.DataFrame(columns=COLUMNS[2:])
+        return pd.DataFrame(columns=[*SEQUENCES])
     launches = named.launch[work.row]
     owner = in_own_rows(graph, launches, lambda one, calls: _operators_around(one, calls, prefix))
     work, owner, launches = work.take(owner >= 0), owner[owner >= 0], launches[owner >= 0]
@@ -111,7 +125,7 @@ def _replayed_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
         "count": found.counts(),
         "kernels": np.diff(found.first)[found.example],
         "gpu_ns": found.per_pattern(found.per_group(length[found.members])),
-        **{name: pd.array([pd.NA] * len(example), "Int64") for name in COLUMNS if name.endswith("_delay_ns")},
+        **{name: pd.array([pd.NA] * len(example), "Int64") for name in DELAYS},
         "kernel_sequence": joined_names(graph, found, ARROW),
         "operator_evidence": np.where(np.isin(work.call[first][example], unchecked), WITHOUT_NAMES, BY_CAPTURE),
     })  # fmt: skip
@@ -181,13 +195,19 @@ def answer(scopes: Sequence[Scope], operators: str = OPERATORS) -> Answer:
         {"operator_kernels": frame},
         [*notes, *clock_notes({scope.rank: scope.graph.gpu_clock for scope in scopes})],
         summed={"operator_kernels": "occurrences"},
-        conclusion=idle_first([messages.headline(most)] if most else [], scopes),
+        conclusion=idle_first([sequence_headline(most)] if most else [], scopes),
     )
 
 
 def _missing_note(scope: Scope, prefix: str) -> str | Note:
     """Return a note on why there is no row."""
-    return scope.missing() or Note(messages.no_operator(scope.rank, scope.label, prefix), messages.EVERY_OPERATOR)
+    return scope.missing() or Note(
+        (
+            f"rank {scope.rank}: no kernel in {window_named(scope.label)} was launched by an operator that starts "
+            f"with {prefix!r}"
+        ),
+        EVERY_OPERATOR,
+    )
 
 
 def figure(found: Answer) -> Figure:
@@ -195,37 +215,17 @@ def figure(found: Answer) -> Figure:
     frame = found.main.nlargest(SHOWN, "gpu_ns") if len(found.main) else found.main
     labels = [f"{clipped(name, 40)} ×{count:,}" for name, count in zip(frame["operator"], frame["count"], strict=True)]
     texts = [clipped(text, 300) for text in frame["kernel_sequence"]]
-    return horizontal_bars(labels, frame["gpu_ns"].to_numpy() / 1e6, texts, title=messages.OPERATORS_TITLE, x="ms")
+    return horizontal_bars(labels, frame["gpu_ns"].to_numpy() / 1e6, texts, title="GPU time of operators", x="ms")
 
 
-MEANINGS = {
-    "operator": column_types.text("Name of the operator."),
-    "count": column_types.integer("Number of occurrences of the operator with this sequence."),
-    "kernels": column_types.integer("Number of kernels per occurrence."),
-    **{
-        f"{which}_{delay}_delay_ns": column_types.ns(f"{words} {span}; null for graph replays", null=True)
-        for delay, span in (
-            ("launch", "the operator's start to its first launch"),
-            ("runtime", "the start of that launch to the start of its kernel"),
-        )
-        for which, words in (
-            ("mean", "Mean time from"),
-            ("median", "Median time from"),
-            ("p95", "95th percentile of the time from"),
-        )
-    },
-    "operator_evidence": column_types.text(
-        "How the operator of kernels of graph replays was found: inferred by capture; null for others.", null=True
-    ),
-}
-TABLES = {"operator_kernels": Table(operator_kernels, COLUMNS, MEANINGS)}
+TABLES = {"operator_kernels": OPERATOR_KERNELS}
 
 ANALYSIS = Analysis(
     name="operator-kernels",
     help="Kernels launched by each operator, with launch delays.",
     more="A kernel belongs to the innermost operator that is open at its launch.",
     question="which kernels does each operator launch, and with what delay?",
-    examples=("operator-kernels trace.json.gz", "operator-kernels trace.json.gz --csv kernels.csv"),
+    examples=("operator-kernels trace.json.gz", "operator-kernels trace.json.gz -o kernels.csv"),
     flags=(Flag("operators", "text", "prefix of operator names; '' for all operators", OPERATORS, value="PREFIX"),),
     tables=TABLES,
     answer=answer,

@@ -14,8 +14,8 @@ from analyses.declare.columns import Table, integer, ns, share
 from analyses.declare.scope import LEAST_SAID, Scope, naming_window, several_gpus
 from analyses.declare.tables import event_names, table_of
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
-from analyses.display.headline import outlier, rows_at_outlier
-from analyses.messages import overlap as messages
+from analyses.display.headline import Outlier, outlier, rows_at_outlier
+from analyses.display.sentence_format import brief_duration, brief_share, quoted, window_named
 from analyses.source.unnamed_communication import unnamed_communication
 from hta_graph.base.arrays import find_sorted, take_or
 from hta_graph.base.text.shorten import short_name
@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "answer", "comm_comp_overlap", "communication_kernels", "exposed_copies", "figure"]
 
+TITLE = "Communication and copies: overlapped and exposed"
+PARTS = {
+    "overlapped_communication": "communication, overlapped",
+    "exposed_communication": "communication, exposed",
+    "overlapped_memory": "copies, overlapped",
+    "exposed_memory": "copies, exposed",
+}
+
 COLOUR_OF_PART = {
     "overlapped_communication": "rgba(232,137,58,0.4)",
     "exposed_communication": COLOUR["communication"],
@@ -42,10 +50,10 @@ BAR = {"communication": "comm.", "copies": "copies"}
 def hidden_and_exposed(overlap: pd.DataFrame) -> Figure:
     """Draw one stacked bar for communication and one for copies, per row of the table."""
     if not (overlap["communication_ns"].any() or overlap["memory_ns"].any()):
-        return empty_figure(messages.TITLE, messages.NOTHING_TO_DRAW)
-    made = new_figure(title=messages.TITLE, y="ms")
+        return empty_figure(TITLE, "no communication and no copies found")
+    made = new_figure(title=TITLE, y="ms")
     labels = row_labels(overlap)
-    for part, name in messages.PARTS.items():
+    for part, name in PARTS.items():
         whole = overlap[f"{part.rpartition('_')[2]}_ns"]  # of communication or of copies, by the last word
         made.add_bar(
             name=name,
@@ -289,13 +297,16 @@ def _conclusion(frame: pd.DataFrame, collectives: pd.DataFrame, scopes: Sequence
         return _without_communication(frame, [max(scope.window_ns, 1) for scope in scopes], scopes)
     exposed, waiting = found["exposed_communication_ns"], found["exposed_waiting_ns"]
     if not exposed:
-        return [messages.nothing_exposed(found)]
+        return [f"computation overlaps all communication: {brief_duration(found['communication_ns'])}{found.where}"]
     if found["window_share"] < LEAST_SAID:
-        return [messages.hardly_exposed(found)]
+        return [f"exposed communication takes {_exposed(found)}, less than 1% of the time{found.where}{found.typical}"]
     largest = rows_at_outlier(collectives, found).iloc[0]
     name = largest["collective"] if isinstance(largest["collective"], str) else short_name(largest["kernel"])
     waiting_share = None if pd.isna(waiting) else waiting / exposed
-    return [messages.headline(found, name, largest["exposed_share"], waiting_share)]
+    share = f"exposed communication takes {brief_share(found['window_share'])} of the time{found.where}{found.typical}"
+    waits = "" if waiting_share is None else f", and {brief_share(waiting_share)} is waiting for other ranks"
+    parts = f"of the exposed time, {brief_share(largest['exposed_share'])} is in {quoted(name)}{waits}"
+    return [f"{share}: {_exposed(found)}; {parts}"]
 
 
 def _without_communication(frame: pd.DataFrame, lengths: Sequence[int], scopes: Sequence[Scope]) -> list[str]:
@@ -303,7 +314,14 @@ def _without_communication(frame: pd.DataFrame, lengths: Sequence[int], scopes: 
     if not any(len(scope.running) for scope in scopes):
         return []
     found = outlier(frame.assign(window_share=frame["exposed_memory_ns"] / lengths), "window_share")
-    return [messages.only_copies(found)] if found is not None and found["memory_ns"] else [messages.NEITHER]
+    return [_only_copies(found)] if found is not None and found["memory_ns"] else ["no communication and no copies"]
+
+
+def _only_copies(found: Outlier) -> str:
+    """State that nothing communicates, and how long copies run alone."""
+    exposed, every = (brief_duration(found[f"{name}memory_ns"]) for name in ("exposed_", ""))
+    share = f"{brief_share(found['window_share'])} of the time"
+    return f"no communication; exposed copies take {share}{found.where}{found.typical}: {exposed} of {every} of copies"
 
 
 @MOST_EXPOSED.returned
@@ -319,7 +337,10 @@ def _missing_note(scope: Scope) -> str:
         return scope.missing()
     if (scope.running.type == WorkType.COMMUNICATION).any():
         return ""
-    return messages.no_communication(scope.rank, scope.label)
+    return (
+        f"rank {scope.rank}: no communication kernels in {window_named(scope.label)}, so the overlapped share is "
+        "undefined; for a distributed job, record a step that communicates"
+    )
 
 
 def figure(found: Answer) -> Figure:
@@ -345,3 +366,8 @@ ANALYSIS = Analysis(
     answer=answer,
     figure=figure,
 )
+
+
+def _exposed(found: Outlier) -> str:
+    exposed, every = (brief_duration(found[f"{name}communication_ns"]) for name in ("exposed_", ""))
+    return f"{exposed} of {every} of communication"

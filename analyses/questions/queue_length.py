@@ -16,7 +16,8 @@ from analyses.declare.scope import Scope
 from analyses.declare.tables import table_of
 from analyses.display.charts import steps_by_group
 from analyses.display.headline import outlier
-from analyses.messages import queue_length as messages
+from analyses.display.sentence_format import brief_duration, counted, window_named
+from hta_graph.base.errors import Remedy
 from hta_graph.model import EdgeKind, EventKind, Ids
 from hta_graph.paths.gpu_activity import QueueSteps, activities, queue_steps
 from hta_graph.trace.profiler_names import AMD_CALL
@@ -156,11 +157,21 @@ def answer(scopes: Sequence[Scope], max_queue_length: int = MAX_QUEUE_LENGTH) ->
     # Queues of NVIDIA fill a little below the nominal limit, so that the default counts nothing.
     near = frame[frame["max_length"].isin(SATURATED) & (frame["max_length"] < max_queue_length)]
     if len(near):
-        notes.append(Note(*messages.nearly_full(int(near["max_length"].max()))))
+        notes.append(Note(*_nearly_full(int(near["max_length"].max()))))
     if any(map(_is_amd, scopes)):
-        notes.append(messages.AMD_QUEUES)
+        notes.append("AMD queues hold more than 1,024 launches; a long queue does not block the CPU")
     series = {"queue_length_time_series": queue_length_time_series(scopes)}
     return Answer({"queue_length": frame}, notes, series, conclusion=_conclusion(frame))
+
+
+def _nearly_full(most: int) -> tuple[str, Remedy]:
+    """Report a queue that is full below the nominal limit, and how to count it."""
+    return (
+        f"a queue reached {most:,} launches; NVIDIA queues are full near 1,022",
+        Remedy(
+            f"pass max_queue_length={most} to count it as full", f"use --max-queue-length {most} to count it as full"
+        ),
+    )
 
 
 def _conclusion(frame: pd.DataFrame) -> list[str]:
@@ -168,7 +179,13 @@ def _conclusion(frame: pd.DataFrame) -> list[str]:
     found = outlier(_longest_queues(frame), "time_mean_length", lambda mean: f"{mean:,.1f}")
     if found is None:
         return []
-    return [messages.headline(found, int(frame["blocked_calls"].sum()), int(frame["blocked_ns"].sum()))]
+    average = f"{found['time_mean_length']:,.1f} launches on average{found.typical}"
+    longest = f"longest queue: {found['stream']}{found.where}, {average}, at most {found['max_length']:,}"
+    calls, ns = (int(frame[column].sum()) for column in ("blocked_calls", "blocked_ns"))
+    if not calls:
+        return [f"{longest}; no full queue blocked a launch"]
+    blocked = counted(calls, "launch", "launches")
+    return [f"{longest}; full queues blocked {blocked} for {brief_duration(ns)} in total"]
 
 
 def _longest_queues(frame: pd.DataFrame) -> pd.DataFrame:
@@ -181,7 +198,7 @@ def _missing_note(scope: Scope) -> str:
     """Return a note on why there is no queue."""
     if scope.missing() or (scope.work.call >= 0).any() or not len(scope.work):
         return scope.missing()
-    return messages.no_launch_call(scope.rank, scope.label)
+    return f"rank {scope.rank}: no launch call in {window_named(scope.label)}; record with ProfilerActivity.CPU as well"
 
 
 def _is_amd(scope: Scope) -> bool:
@@ -194,7 +211,7 @@ def _is_amd(scope: Scope) -> bool:
 def figure(found: Answer) -> Figure:
     """Draw each stream's queue over time."""
     frame = found.series["queue_length_time_series"]
-    return steps_by_group(frame, "stream", "queue_length", title=messages.TITLE, y="queue length")
+    return steps_by_group(frame, "stream", "queue_length", title="Launches that have not started", y="queue length")
 
 
 TABLES = {"queue_length": QUEUES, "queue_length_time_series": CHANGES}

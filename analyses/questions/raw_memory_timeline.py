@@ -10,11 +10,9 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.answer import Answer
-from analyses.declare.tables import Table
+from analyses.declare.columns import Table, byte_count, ns, share, text
 from analyses.display.charts import SERIES, downsample, empty_figure, new_figure
-from analyses.messages import memory_timeline as messages
 from hta_graph.base.arrays import last_of_runs
 from hta_graph.base.errors import TraceError
 from hta_graph.base.storage.location import Location, resolve_location
@@ -23,6 +21,9 @@ from hta_graph.trace.decompress import read_bytes, text_head
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
+CATEGORIES_TITLE = "Memory by tensor category"
+EMPTY_TIMELINE = "the memory timeline is empty"
 
 
 CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd", "unknown")
@@ -38,8 +39,17 @@ HEAD = 256
 """The number of bytes that identify a file."""
 
 POINTS = 20_000
-COLUMNS = ["category", "first_bytes", "at_peak_bytes", "at_peak_share", "own_peak_bytes", "last_bytes"]
-TIME_COLUMNS = ["time_ns", *(f"{name}_bytes" for name in CATEGORIES), "all_bytes"]
+PEAKS = Table(
+    *(text("category", "Category of the tensors."), "first_bytes"),
+    byte_count("at_peak_bytes", "Memory of the category at the peak of all categories"),
+    share("at_peak_share", "at_peak_bytes as a share of the peak", null=True),
+    *(byte_count("own_peak_bytes", "Highest memory of the category"), "last_bytes"),
+)
+TIMES = Table(
+    ns("time_ns", "Time of the change, absolute; -1 before recording started"),
+    *(byte_count(f"{name}_bytes", f"Memory of category {name.replace('_', ' ')} from then on") for name in CATEGORIES),
+    byte_count("all_bytes", "Memory of all categories from then on"),
+)
 
 
 @dataclass(frozen=True)
@@ -97,15 +107,11 @@ def _running_totals(time: Ints, moved: Ints, category: Ints) -> RawTimeline:
     return RawTimeline(np.where(at == BEFORE, earliest, at), np.cumsum(changes, axis=0)[last])
 
 
+@PEAKS.returned
 def peak_table(timeline: RawTimeline) -> pd.DataFrame:
-    """List the memory of each category.
-
-    Returns:
-        category, first_bytes, at_peak_bytes (at the peak of all categories), at_peak_share, own_peak_bytes, last_bytes;
-        the row ``all`` last.
-    """
+    """List the memory of each category; the row ``all`` comes last."""
     if not len(timeline.time):
-        return pd.DataFrame(columns=COLUMNS)
+        return pd.DataFrame(columns=[*PEAKS])
     every = np.column_stack([timeline.totals, timeline.totals.sum(axis=1)])
     columns = {
         "category": [*CATEGORIES, "all"],
@@ -115,18 +121,14 @@ def peak_table(timeline: RawTimeline) -> pd.DataFrame:
         "own_peak_bytes": every.max(axis=0),
         "last_bytes": every[-1],
     }
-    return pd.DataFrame(columns, columns=COLUMNS)
+    return pd.DataFrame(columns, columns=[*PEAKS])
 
 
+@TIMES.returned
 def timeline_table(timeline: RawTimeline) -> pd.DataFrame:
-    """List the running totals.
-
-    Returns:
-        time_ns, one column of bytes for each category (parameter_bytes, optimizer_state_bytes, input_bytes,
-        temporary_bytes, activation_bytes, gradient_bytes, autograd_bytes, unknown_bytes), and all_bytes.
-    """
+    """List the running totals."""
     columns = [timeline.time, *timeline.totals.T, timeline.totals.sum(axis=1)]
-    return pd.DataFrame(dict(zip(TIME_COLUMNS, columns, strict=True)))
+    return pd.DataFrame(dict(zip(TIMES, columns, strict=True)))
 
 
 def answer(timeline: RawTimeline) -> Answer:
@@ -135,7 +137,7 @@ def answer(timeline: RawTimeline) -> Answer:
     Args:
         timeline: what :func:`read_raw_timeline` returns.
     """
-    notes = [] if len(timeline.time) else [messages.RECORD_MEMORY]
+    notes = [] if len(timeline.time) else [f"{EMPTY_TIMELINE}; record with profile_memory=True"]
     return Answer({"memory_by_category": peak_table(timeline)}, notes, {"timeline": timeline_table(timeline)})
 
 
@@ -143,10 +145,10 @@ def figure(found: Answer) -> Figure:
     """Draw the categories as stacked areas."""
     frame = found.series["timeline"]
     if not len(frame):
-        return empty_figure(messages.CATEGORIES_TITLE, messages.EMPTY_TIMELINE)
+        return empty_figure(CATEGORIES_TITLE, EMPTY_TIMELINE)
     kept = downsample(frame["time_ns"].to_numpy(), frame["all_bytes"].to_numpy(), POINTS // len(CATEGORIES))
     shown = frame.iloc[kept]
-    made = new_figure(title=messages.CATEGORIES_TITLE, x=messages.TIME_AXIS, y="GiB")
+    made = new_figure(title=CATEGORIES_TITLE, x="ms since the first event", y="GiB")
     x = (shown["time_ns"] - frame["time_ns"].min()) / 1e6
     for name, colour in zip(CATEGORIES, SERIES, strict=False):
         style = {"shape": "hv", "width": 0.5, "color": colour}
@@ -156,19 +158,4 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-MEANINGS = {
-    "category": column_types.text("Category of the tensors."),
-    "at_peak_bytes": column_types.byte_count("Memory of the category at the peak of all categories"),
-    "at_peak_share": column_types.share("at_peak_bytes as a share of the peak", null=True),
-    "own_peak_bytes": column_types.byte_count("Highest memory of the category"),
-    "time_ns": column_types.ns("Time of the change, absolute; -1 before recording started"),
-    **{
-        f"{name}_bytes": column_types.byte_count(f"Memory of category {name.replace('_', ' ')} from then on")
-        for name in CATEGORIES
-    },
-    "all_bytes": column_types.byte_count("Memory of all categories from then on"),
-}
-TABLES = {
-    "memory_by_category": Table(peak_table, COLUMNS, MEANINGS),
-    "timeline": Table(timeline_table, TIME_COLUMNS, MEANINGS),
-}
+TABLES = {"memory_by_category": PEAKS, "timeline": TIMES}

@@ -11,26 +11,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
+from analyses.declare.columns import GAP_CAUSES, Table, boolean, byte_count, integer, ns, number, rate, share, text
 from analyses.declare.description import Flag
 from analyses.declare.scope import LEAST_SAID, MOSTLY_IDLE, Scope, naming_window, several_gpus
-from analyses.declare.tables import Table, joined, labelled
+from analyses.declare.tables import joined, labelled
 from analyses.display.charts import SERIES, empty_figure, new_figure
 from analyses.display.headline import Outlier, largest_item, outlier, rows_at_outlier
-from analyses.display.labels import NOT_STARTED
-from analyses.display.sentence_format import brief_share
-from analyses.messages import roofline as messages
-from analyses.messages.roofline import PARTS
+from analyses.display.labels import NOT_STARTED, SHORT
+from analyses.display.sentence_format import brief_share, counted, quoted, time_and_share
 from analyses.source.collective_rates import COLLECTIVE_RATES, collective_rates
 from analyses.source.graph_names import naming_notes
 from hta_graph.base.arrays import summed_by, take_or
-from hta_graph.base.errors import TraceError
+from hta_graph.base.errors import Remedy, TraceError
 from hta_graph.base.progress import tracked
 from hta_graph.base.text.shorten import short_name, shorten_middle
-from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import memoized
 from hta_graph.model import Codes, Floats, GapCause, Ints
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.paths.gpu_activity import WorkType, activities, device_gaps, exposure
@@ -49,6 +45,25 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "known_time", "limits_of", "losses", "operator_demands", "roofline"]
+
+TITLE = "Roofline: operator throughput and the device's limits"
+PART_LABELS = {
+    "matrix_at_peak": "matrix work at the peak of its data type",
+    "matrix_bound_by_memory": "memory-bound matrix work",
+    "matrix_below_limit": "matrix work below its limit",
+    "matrix_without_limit": "matrix work with no known limit",
+    "other_at_limit": "other work at its limit",
+    "other_below_limit": "other work below its limit",
+    "other_without_limit": "other work with no known limit",
+    "without_model": "computation with unknown demand",
+    "exposed_communication": "exposed communication",
+    "exposed_copies": "exposed copies to or from the host",
+    "idle": "GPU idle time",
+}
+"""Part of a window → what it is."""
+NO_LOSS = "matrix work at the peak of its type (no loss)"
+LIMIT = {"compute": "compute limit", "memory": "memory bandwidth limit"}
+GIVE_PEAKS = Remedy("pass peaks=FILE or a device name", "use --peaks with a file or a device name")
 
 FEWEST_REPLAYS, MOST_REPLAYS, REPLAYED_EDGES = 4, 24, 1_500_000
 """How many groups are replayed at their limit, those that could save most: as many as keeps the replays of all their
@@ -212,15 +227,10 @@ def _idle_causes(limits: ScopeLimits) -> Iterator[tuple[str, int]]:
     """Yield the causes of idle time, longest first."""
     scope = limits.scope
     gaps = device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns)
-    pieces = _explainer(scope.graph).explain(gaps)
+    pieces = GapExplainer(scope.graph).explain(gaps)
     sums = summed_by(pieces.cause, pieces.length, len(GapCause))
     for cause in sorted(GapCause, key=lambda one: -sums[one]):
         yield cause.label, int(sums[cause])
-
-
-@memoized
-def _explainer(graph: DependencyGraph) -> GapExplainer:
-    return GapExplainer(graph)
 
 
 LEAST_SHARE_NAMED = 0.1
@@ -253,7 +263,9 @@ def _mostly_idle(losses: pd.DataFrame, scopes: Sequence[Scope]) -> list[str]:
         return []
     _, _, cause = _largest_loss(losses, found)
     waits = cause == GapCause.LAUNCH.label and len(scopes) == 1 and scopes[0].work_does_not_start
-    return [messages.mostly_idle(found, NOT_STARTED if waits else cause)]
+    mostly = NOT_STARTED if waits else cause
+    why = f" (mostly {SHORT.get(mostly, mostly)})" if mostly else ""
+    return [f"GPU idle {brief_share(found['window_share'])} of the window{found.where}{found.typical}{why}"]
 
 
 def _largest_loss(losses: pd.DataFrame, found: Outlier) -> tuple[str, float, str | None]:
@@ -269,6 +281,11 @@ def _largest_loss(losses: pd.DataFrame, found: Outlier) -> tuple[str, float, str
     return part, float(sums.max()), cause
 
 
+def _with_cause(part: str, cause: str | None) -> str:
+    """Name a part of a window, of idle time also its largest cause."""
+    return f"{PART_LABELS[part]} (mostly {SHORT.get(cause, cause)})" if cause else PART_LABELS[part]
+
+
 def _use_of_peak(limits: pd.DataFrame, losses: pd.DataFrame, *, names_loss: bool) -> list[str]:
     """Return the share of the peak that the matrix work of a scope reaches, and the largest loss."""
     found = outlier(limits.assign(lost=1 - limits["mfu_share"]), "lost", lambda lost: brief_share(1 - lost))
@@ -277,9 +294,13 @@ def _use_of_peak(limits: pd.DataFrame, losses: pd.DataFrame, *, names_loss: bool
     # Above the peak the shapes or the peaks are wrong.
     if limits["mfu_share"].max() > 1:
         return []
-    loss = messages.largest_loss(*_largest_loss(losses, found)) if names_loss else ""
+    loss = ""
+    if names_loss:
+        part, share, cause = _largest_loss(losses, found)
+        loss = f"; largest loss: {_with_cause(part, cause)}, {brief_share(share)} of the window"
     at_least = bool(found["unknown_share"] > LEAST_SHARE_NAMED)
-    return [messages.use_of_peak(found, loss, at_least=at_least)]
+    reached = f"{'at least ' if at_least else ''}{brief_share(found['mfu_share'])} over the window"
+    return [f"MFU {reached}{found.where}{found.typical} (peak of {found['device']}){loss}"]
 
 
 def _largest_part(losses: pd.DataFrame) -> list[str]:
@@ -289,7 +310,9 @@ def _largest_part(losses: pd.DataFrame) -> list[str]:
     if found is None:
         return []
     part, share, cause = _largest_loss(losses, found)
-    return [messages.largest_part(part, share, cause, found.where)] if share >= LEAST_SAID else []
+    if share < LEAST_SAID:
+        return []
+    return [f"largest part of the window{found.where}: {_with_cause(part, cause)}, {brief_share(share)}"]
 
 
 def _largest_opportunity(frame: pd.DataFrame, limits: pd.DataFrame) -> list[str]:
@@ -300,7 +323,10 @@ def _largest_opportunity(frame: pd.DataFrame, limits: pd.DataFrame) -> list[str]
     window = int(rows_at_outlier(limits, found)["window_ns"].iloc[0])
     if found["saves_ns"] < LEAST_SAID * window:
         return []
-    return [messages.largest_opportunity(found, ATTAINABLE_SHARE, window)]
+    what = f"{quoted(found['operator'])} ({quoted(str(found['inputs']))})"
+    reach = f"reaches {brief_share(found['peak_share'])} of its {LIMIT[found['bound']]}"
+    saved = time_and_share(int(found["saves_ns"]), window)
+    return [f"largest saving{found.where}: {what} {reach}; at {brief_share(ATTAINABLE_SHARE)} it would save {saved}"]
 
 
 def roofline_notes(scopes: Sequence[Scope], looked: Sequence[ScopeLimits]) -> list[str | Note]:
@@ -312,7 +338,10 @@ def roofline_notes(scopes: Sequence[Scope], looked: Sequence[ScopeLimits]) -> li
     for rank in sorted(first):
         notes += _notes_on_rank(first[rank])
     faster = sum(int((limits.limit_share > OVER_PEAK).sum()) for limits in looked)
-    return [*notes, messages.faster_than_limit(faster)] if faster else notes
+    if not faster:
+        return notes
+    exceed = counted(faster, "row exceeds its limit", "rows exceed their limit")
+    return [*notes, f"{exceed}: inputs were cached or repeated, or the peaks do not match the device"]
 
 
 def _notes_on_rank(limits: ScopeLimits) -> list[str | Note]:
@@ -320,29 +349,33 @@ def _notes_on_rank(limits: ScopeLimits) -> list[str | Note]:
     rank, found = limits.scope.rank, limits.found
     notes: list[str | Note] = []
     if found.unread:
-        notes.append(messages.shapes_unread(rank, found.unread))
+        notes.append(f"rank {rank}: shapes cannot be read from the trace file: {found.unread}")
     elif not found.have_shapes:
-        notes.append(messages.no_shapes(rank))
+        notes.append(f"rank {rank}: no shapes recorded, so FLOPs and bytes are unknown; record with record_shapes=True")
     else:
         notes += _without_model(limits)
     if limits.device is None:
-        unknown = messages.unknown_peaks(rank, gpu_name(limits.graph, limits.scope.gpus))
-        notes.append(Note(unknown, messages.GIVE_PEAKS))
+        gpu = gpu_name(limits.graph, limits.scope.gpus)
+        known = gpu not in ("", "unnamed")
+        whose = f"the peaks of {quoted(gpu)} are unknown" if known else "the trace does not identify the GPU"
+        unknown = f"rank {rank}: {whose}, so rates are shown without limits"
+        notes.append(Note(unknown, GIVE_PEAKS))
     return notes
 
 
 def _without_model(limits: ScopeLimits) -> list[str]:
     """Return a note on the operators with the most time of unknown demand."""
     times: dict[str, int] = {}
-    for ns, group in zip(limits.gpu_ns.tolist(), limits.groups.groups, strict=True):
+    for gpu_ns, group in zip(limits.gpu_ns.tolist(), limits.groups.groups, strict=True):
         if group.is_unknown:
-            times[group.name] = times.get(group.name, 0) + ns
+            times[group.name] = times.get(group.name, 0) + gpu_ns
     whole = max(limits.all_gpu_ns, 1)
     if sum(times.values()) < LEAST_SHARE_NAMED * whole:
         return []
     largest = sorted(times, key=lambda name: (-times[name], name))[:OPERATORS_NAMED]
-    listed = [(name, times[name] / whole) for name in largest]
-    return [messages.unknown_demand(limits.scope.rank, sum(times.values()) / whole, listed)]
+    listed = ", ".join(f"{quoted(name)} ({brief_share(times[name] / whole)})" for name in largest)
+    share = brief_share(sum(times.values()) / whole)
+    return [f"rank {limits.scope.rank}: FLOPs and bytes are unknown for {share} of GPU time: {listed}"]
 
 
 POINTS = 200
@@ -370,14 +403,14 @@ def roofs(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
 def _roofs_of_scope(limits: ScopeLimits, device: Device) -> Iterable[tuple[str, str, float, float]]:
     """Yield the corners over what one scope computes in."""
     times: dict[float, dict[str, int]] = {}
-    for ns, group in zip(limits.gpu_ns.tolist(), limits.groups.groups, strict=True):
+    for gpu_ns, group in zip(limits.gpu_ns.tolist(), limits.groups.groups, strict=True):
         if group.demand is None or group.call is None:
             continue
         peak = device.peak_flops(group.demand.unit, group.demand.dtype, group.call.kernel)
         if peak and group.demand.flops:
             named = times.setdefault(peak, {})
-            roof = messages.roof_name(group.demand.dtype, group.demand.unit.value)
-            named[roof] = named.get(roof, 0) + ns
+            roof = f"{group.demand.dtype}, {group.demand.unit.value} units"
+            named[roof] = named.get(roof, 0) + gpu_ns
     bandwidth = device.memory_bytes_per_s
     # Types with one peak have one roof, called after the one that takes most time.
     for peak in sorted(times, key=lambda one: -sum(times[one].values()))[:ROOFS]:
@@ -391,8 +424,8 @@ def figure(found: Answer) -> Figure:
     """Draw operators as points under the rooflines of their types; a larger point has more GPU time."""
     frame = _points(found.main)
     if frame.empty:
-        return empty_figure(messages.TITLE, messages.NOTHING_TO_DRAW)
-    made = new_figure(title=messages.TITLE, x=messages.INTENSITY_AXIS, y=messages.THROUGHPUT_AXIS)
+        return empty_figure(TITLE, "no operator with known FLOPs and memory traffic")
+    made = new_figure(title=TITLE, x="FLOP per byte (least traffic)", y="TFLOP/s")
     _draw_roofs(made, found.drawn["roofs"], frame)
     names = list(dict.fromkeys(frame["operator"]))
     shown = names[:POINTS_NAMED] if len(names) > POINTS_NAMED + 1 else names
@@ -402,7 +435,7 @@ def figure(found: Answer) -> Figure:
         )
     others = frame[~frame["operator"].isin(shown)]
     if len(others):
-        _draw_points(made, messages.OTHER_OPERATORS, SERIES[7], others)
+        _draw_points(made, "other operators", SERIES[7], others)
     made.update_xaxes(type="log", exponentformat="power")
     made.update_yaxes(type="log", exponentformat="power")
     return made
@@ -455,30 +488,57 @@ def _hover_texts(own: pd.DataFrame) -> list[list[str]]:
 
 
 def _share_text(share: float, gpu_ns: int) -> str:
-    return messages.share_of_limit(None if np.isnan(share) else share, gpu_ns)
+    reach = "" if np.isnan(share) else f"{share:.0%} of the limit, "
+    return f"{reach}{gpu_ns / 1e6:,.3f} ms"
 
 
-ROOFLINE = ["rank", "scope", "operator", "calls", "gpu_ns", "gpu_share", "path_ns", "achieved_tflops", "achieved_gbps"]
-ROOFLINE += ["peak_share", "bound", "saves_ns", "unknown", "inputs"]
-LIMITS = ["rank", "scope", "device", "window_ns", "gpu_ns", "unknown_share", "matrix_flops", "mfu_share", "saves_ns"]
-LOSSES = ["rank", "scope", "part", "cause", "time_ns", "window_share"]
-KNOWN_TIME = ["rank", "scope", "known", "activities", "gpu_ns", "gpu_share"]
-DEMANDS = ["rank", "scope", "operator", "inputs", "dtype", "unit", "flops", "bytes", "intensity", "at_least", "kernel"]
+INPUTS = text(
+    "inputs", "Types and shapes of the inputs, or the operators that a kernel fuses; null if unknown.", null=True
+)
+GPU_SHARE = share("gpu_share", "gpu_ns as a share of the time of all activities", null=True)
+ROOFLINE = Table(
+    *("rank", "scope", text("operator", "Operator; the activity's own name if no operator launched it.")),
+    *("calls", "gpu_ns", GPU_SHARE, ns("path_ns", "Time on the critical path")),
+    number("achieved_tflops", "Achieved 10^12 FLOP per second; null if unknown.", null=True),
+    rate("achieved_gbps", "Least memory traffic divided by time; null if unknown", null=True),
+    share("peak_share", "Time at the device's limits as a share of gpu_ns; null if unknown", null=True),
+    text("bound", "Limit that takes longer; null if unknown.", null=True, values=["compute", "memory"]),
+    ns("saves_ns", "Saving predicted by replay at 80% of the limit; null if not replayed", null=True),
+    *(text("unknown", "Why the demand is unknown; null if it is known.", null=True), INPUTS),
+)
+LIMITS = Table(
+    *("rank", "scope", text("device", "Device whose limits apply; null if unknown.", null=True), "window_ns", "gpu_ns"),
+    share("unknown_share", "Computation with unknown demand as a share of gpu_ns"),
+    integer("matrix_flops", "FLOPs of matrix work in the window; null if unknown or implausible.", null=True),
+    share("mfu_share", "MFU: time of the matrix work at peak as a share of the window; null without peaks", null=True),
+    ns("saves_ns", "Saving predicted by replay if all work reached 80% of its limits; null without limits", null=True),
+)
+LOSSES = Table(
+    *("rank", "scope", text("part", "Part of the window.", values=list(PART_LABELS))),
+    text("cause", "Cause of idle time; null for other parts.", null=True, values=GAP_CAUSES),
+    *("time_ns", share("window_share", "Share of the window")),
+)
+KNOWN_TIME = Table(
+    *("rank", "scope", text("known", "yes, or why the demand is unknown."), "activities", "gpu_ns", GPU_SHARE),
+)
+DEMANDS = Table(
+    *("rank", "scope", text("operator", "Operator."), INPUTS, text("dtype", "Type of the computation.")),
+    text("unit", "GPU units that do the arithmetic.", values=[unit.value for unit in Unit]),
+    integer("flops", "FLOPs of one call."),
+    byte_count("bytes", "Least memory traffic of one call; null if unknown", null=True),
+    number("intensity", "FLOP per byte; null if the memory traffic is unknown.", null=True),
+    boolean("at_least", "Whether flops is a lower bound."),
+    text("kernel", "Kernel with the most time of a call."),
+)
 
 
+@ROOFLINE.returned
 def roofline(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
-    """List the throughput of each operator and shape, and its share of the device's limits.
+    """List the throughput of each operator and shape, and its share of the device's limits; most GPU time first.
 
     The time of an operator is that of the activities that it launched itself. Copies from and to the host, and kernels
-    without an operator, are listed under their own names; communication has a table of its own.
-
-    Returns:
-        rank, scope, operator, calls, gpu_ns (of its activities), gpu_share (of all activities' time, communication
-        included), path_ns (on the critical path), achieved_tflops (10^12 FLOP/s) and achieved_gbps (10^9 bytes/s of the
-        least traffic), peak_share (its least time at the limits of the device / gpu_ns), bound (``compute`` or
-        ``memory``: which limit takes longer), saves_ns (saving predicted by replay if the operator reached 80% of its
-        limit; missing where it was not replayed, 0 where it is not on the path), unknown (why its work is unknown;
-        missing where it is known), inputs (types and shapes); most GPU time first.
+    without an operator, are listed under their own names; communication has a table of its own. What is not on the path
+    saves nothing.
     """
     return joined([labelled(_operator_rows(limits), limits.scope) for limits in looked], ROOFLINE)
 
@@ -505,13 +565,11 @@ def _operator_rows(limits: ScopeLimits) -> pd.DataFrame:
     return frame.sort_values(["gpu_ns", "operator", "inputs"], ascending=[False, True, True])
 
 
+@DEMANDS.returned
 def operator_demands(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
-    """List the demand of one call of each operator and shape.
+    """List the demand of one call of each operator and shape, in the order of ``roofline``.
 
-    Returns:
-        rank, scope, operator, inputs, dtype (computed in), unit (``matrix`` or ``vector``), flops and bytes (of one
-        call, at least: each input read once, each output written once), intensity (flops / bytes), at_least (whether
-        flops is a lower bound), kernel (with the most time of a call); in the order of ``roofline``.
+    The least traffic reads each input once, and writes each output once.
     """
     frame = joined([labelled(_demand_rows(limits), limits.scope) for limits in looked], DEMANDS)
     return frame.astype({"flops": "Int64", "bytes": "Int64"})
@@ -538,15 +596,9 @@ def _demand_rows(limits: ScopeLimits) -> list[dict[str, Any]]:
     ]
 
 
+@LIMITS.returned
 def limits_of(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
-    """Return the share of the GPU's peak that the matrix work of each scope reaches.
-
-    Returns:
-        rank, scope, device (whose peaks count; missing if unknown), window_ns, gpu_ns (of all activities),
-        unknown_share (of gpu_ns: computation with unknown demand), matrix_flops (missing: implausibly large), mfu_share
-        (the time that these would take at the peaks of their types / window, over the GPUs that are used), saves_ns
-        (saving predicted by replay if all work reached 80% of its limits).
-    """
+    """Return the share of the GPU's peak that the matrix work of each scope reaches, over the GPUs that are used."""
     frame = joined([labelled([_limits_row(limits)], limits.scope) for limits in looked], LIMITS)
     return frame.astype({"matrix_flops": "Int64", "saves_ns": "Int64"})
 
@@ -566,15 +618,12 @@ def _limits_row(limits: ScopeLimits) -> dict[str, Any]:
     }
 
 
+@LOSSES.returned
 def losses(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
     """Divide each window into matrix work at peak and its losses; the rows of a scope add up to the window.
 
     While several activities run, the time belongs to matrix work before other work, to work of known demand before
     other computation, then to communication, then to copies from and to the host.
-
-    Returns:
-        rank, scope, part (of ``analyses.questions.roofline.PARTS``), cause (of idle time, as ``idle-time`` names it),
-        time_ns, window_share.
     """
     return joined([labelled(_loss_rows(limits), limits.scope) for limits in looked], LOSSES)
 
@@ -584,13 +633,12 @@ def _loss_rows(limits: ScopeLimits) -> list[dict[str, Any]]:
     return [row | {"window_share": row["time_ns"] / window} for row in loss_rows(limits)]
 
 
+@KNOWN_TIME.returned
 def known_time(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
     """Divide the time of all activities by whether their demand is known; the rows of a scope add up to this time.
 
-    Returns:
-        rank, scope, known (``yes``, or why not: ``no model`` for the operator, ``not recorded``: shapes or values that
-        its model needs, ``no operator`` launched it, ``a copy from or to outside``, ``communication``), activities,
-        gpu_ns, gpu_share; most time first.
+    It is unknown where the operator has ``no model``, where the shapes or values that its model needs are ``not
+    recorded``, where ``no operator`` launched it, of ``a copy from or to outside`` and of ``communication``.
     """
     return joined([labelled(_known_time_rows(limits), limits.scope) for limits in looked], KNOWN_TIME)
 
@@ -655,79 +703,24 @@ def _on_screen(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     scope, is_used = losses.groupby(["rank", "scope"], sort=False).ngroup(), losses["part"] == "matrix_at_peak"
     ordered = losses.iloc[np.lexsort((-losses["time_ns"].to_numpy(np.int64), is_used, scope))]
     causes = [cause if isinstance(cause, str) else None for cause in ordered["cause"]]
-    parts = [messages.part(*of) for of in zip(ordered["part"], causes, strict=True)]
+    parts = [_part(*of) for of in zip(ordered["part"], causes, strict=True)]
     return {**shown, "losses": ordered.assign(part=parts).drop(columns="cause")}
 
 
-MEANINGS = {
-    "operator": column_types.text("Operator; the activity's own name if no operator launched it."),
-    "gpu_share": column_types.share("gpu_ns as a share of the time of all activities", null=True),
-    "path_ns": column_types.ns("Time on the critical path"),
-    "achieved_tflops": column_types.number("Achieved 10^12 FLOP per second; null if unknown.", null=True),
-    "achieved_gbps": column_types.rate("Least memory traffic divided by time; null if unknown", null=True),
-    "peak_share": column_types.share("Time at the device's limits as a share of gpu_ns; null if unknown", null=True),
-    "bound": column_types.one_of(["compute", "memory"], "Limit that takes longer; null if unknown.", null=True),
-    "saves_ns": column_types.ns("Saving predicted by replay at 80% of the limit; null if not replayed", null=True),
-    "unknown": column_types.text("Why the demand is unknown; null if it is known.", null=True),
-    "inputs": column_types.text(
-        "Types and shapes of the inputs, or the operators that a kernel fuses; null if unknown.", null=True
-    ),
-    "device": column_types.text("Device whose limits apply; null if unknown.", null=True),
-    "unknown_share": column_types.share("Computation with unknown demand as a share of gpu_ns"),
-    "matrix_flops": column_types.integer(
-        "FLOPs of matrix work in the window; null if unknown or implausible.", null=True
-    ),
-    "mfu_share": column_types.share(
-        "MFU: time of the matrix work at peak as a share of the window; null without peaks", null=True
-    ),
-    "part": column_types.one_of(list(PARTS), "Part of the window."),
-    "cause": column_types.one_of(column_types.GAP_CAUSES, "Cause of idle time; null for other parts.", null=True),
-    "window_share": column_types.share("Share of the window"),
-    "known": column_types.text("yes, or why the demand is unknown."),
-    "ranks": column_types.integer("Number of ranks in the group; null if not recorded.", null=True),
-    "bytes": column_types.byte_count("Bytes of one call, as nccl-tests define them; null if not recorded", null=True),
-    "count": column_types.integer("Number of calls."),
-    "algorithm_gbps": column_types.rate(
-        "Algorithm bandwidth: bytes divided by time over all calls; null if not recorded", null=True
-    ),
-    "best_bus_gbps": column_types.rate("Bus bandwidth of the fastest call; null if unknown", null=True),
-    "link_gbps": column_types.rate("Bandwidth of all links of the GPU in one direction; null if unknown", null=True),
-    "link_share": column_types.share("best_bus_gbps as a share of link_gbps; null if unknown", null=True),
-    "unit": column_types.one_of([unit.value for unit in Unit], "GPU units that do the arithmetic."),
-    "flops": column_types.integer("FLOPs of one call."),
-    "intensity": column_types.number("FLOP per byte; null if the memory traffic is unknown.", null=True),
-    "at_least": column_types.boolean("Whether flops is a lower bound."),
-    "kernel": column_types.text("Kernel with the most time of a call."),
-}
+def _part(name: str, cause: str | None) -> str:
+    """Name a part of a window, of idle time with its cause."""
+    if name == "matrix_at_peak":
+        return NO_LOSS
+    return f"{PART_LABELS[name]} ({SHORT.get(cause, cause)})" if cause else PART_LABELS[name]
+
+
 TABLES = {
-    "roofline": Table(roofline, ROOFLINE, MEANINGS),
-    "limits": Table(
-        limits_of,
-        LIMITS,
-        {
-            **MEANINGS,
-            "saves_ns": column_types.ns(
-                "Saving predicted by replay if all work reached 80% of its limits; null without limits", null=True
-            ),
-        },
-    ),
-    "losses": Table(losses, LOSSES, MEANINGS),
-    "known_time": Table(known_time, KNOWN_TIME, MEANINGS),
-    "collective_rates": Table(
-        collective_rates,
-        COLLECTIVE_RATES,
-        {**MEANINGS, "gpu_ns": column_types.ns("Total time of the kernels")},
-    ),
-    "demands": Table(
-        operator_demands,
-        DEMANDS,
-        {
-            **MEANINGS,
-            "dtype": column_types.text("Type of the computation."),
-            "operator": column_types.text("Operator."),
-            "bytes": column_types.byte_count("Least memory traffic of one call; null if unknown", null=True),
-        },
-    ),
+    "roofline": ROOFLINE,
+    "limits": LIMITS,
+    "losses": LOSSES,
+    "known_time": KNOWN_TIME,
+    "collective_rates": COLLECTIVE_RATES,
+    "demands": DEMANDS,
 }
 
 ANALYSIS = Analysis(
@@ -738,7 +731,7 @@ ANALYSIS = Analysis(
     examples=(
         "roofline trace.json.gz",
         "roofline job --step 2 --peaks MI300X",
-        "roofline trace.json.gz --plot page.html",
+        "roofline trace.json.gz -o page.html",
     ),
     page="how_to/measure_efficiency.md",
     flags=(

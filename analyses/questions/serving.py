@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
+from analyses.declare.columns import Table, integer, ns, share, text
 from analyses.declare.scope import Scope
-from analyses.declare.tables import Table, table_of
+from analyses.declare.tables import table_of
 from analyses.display.charts import empty_figure, new_figure
-from analyses.messages import engine_steps as step_messages
-from analyses.messages import serving as messages
+from analyses.display.phrases import batch_sizes, counted_steps, engine_idle, median_length, other_phase
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from hta_graph.base.arrays import rows_by_value
 from hta_graph.base.colours import BOUND_COLOUR, IDLE_COLOUR
+from hta_graph.base.errors import Remedy
 from hta_graph.model import EventKind
 from hta_graph.paths.engine_gaps import StepGapCause, StepGaps, engine_gaps
 from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
@@ -35,35 +36,110 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "answer", "engine_phases", "engine_steps", "figure", "graph_sizes", "step_gaps"]
 
-STEPS = [
-    *("rank", "scope", "step", "phase", "requests", "tokens", "runs_as", "latency_ns", "waits_ns", "iteration_ns"),
-    *("busy_ns", "exposed_communication_ns", "idle_before_ns", "idle_inside_ns", "graph_launches", "activities"),
-    *("padded_requests", "tokens_per_s"),
-]
-PHASE_COLUMNS = [
-    *("rank", "scope", "phase", "steps", "time_ns", "time_share", "median_ns", "bound_by", "gpu_work_share"),
-    *("exposed_communication_share", "idle_before_share", "idle_inside_share", "tokens", "tokens_per_s"),
-]
-GAPS = ["rank", "scope", "phase", "place", "cause", "idle_ns", "idle_share", "per_step_ns", "name"]
-SIZES = ["rank", "scope", "phase", "padded_requests", "steps", "requests", "padding_share", "time_ns"]
-BOUNDS = tuple(messages.BOUNDS)
-UNKNOWN_NUMBERS = ("requests", "tokens", "padded_requests", "tokens_per_s")
+TITLE = "Engine steps: iteration by part"
+CAUSES = {
+    "scheduler": "the scheduler",
+    "tokenizer": "the tokenizer or detokenizer",
+    "sampling": "sampling on the CPU",
+    "output": "processing of results",
+    "requests": "receiving requests",
+    "preparation": "preparing the step's inputs",
+    "in_step": "host code in the step",
+    "sync": "a synchronizing call",
+    "host_code": "other host code",
+    "waiting": "the engine's thread waits",
+    "launching": "launching",
+    "not_started": "launched work that does not start",
+    "unrecorded": "no recorded cause",
+    "other_ranks": "waiting for other ranks",
+    "no_requests": "no requests to compute",
+}
+"""What each cause of an idle GPU is called in a sentence."""
+BOUND_LABELS = {
+    "gpu_compute": "GPU compute",
+    "exposed_communication": "exposed communication",
+    "host_between_steps": "the host between steps",
+    "host_in_steps": "the host in the steps",
+    "cpu_compute": "operators on the CPU",
+    "too_few_requests": "too few requests",
+}
+"""What bounds a phase, as a sentence says it."""
+PARTS = {
+    "gpu_work_ns": "GPU compute and copies",
+    "exposed_communication_ns": "exposed communication",
+    "idle_before_ns": "GPU idle before the step's work",
+    "idle_inside_ns": "GPU idle in the step's work",
+}
+"""What a figure calls the parts of an iteration."""
+ONLY_REQUESTS = "only more requests use that time"
+"""Where an engine has nothing to compute."""
+NAME_STEPS = Remedy(
+    "read_graphs(…, step_patterns=[…]) names the annotations that are steps",
+    "--step-pattern names the annotations that are steps",
+)
+"""How to name some."""
+
 RUNS_AS = ("graph", "partly graph", "eager", "no GPU work")
+BOUNDS = tuple(BOUND_LABELS)
+PHASE = Table(
+    *("rank", "scope"),
+    text("phase", "What the engine does in it: prefill, decode, mixed, verify, draft, image, idle, or how it runs."),
+)
+TOKENS = integer("tokens", "Tokens that are computed; null if no name contains it.", null=True)
+TOKENS_PER_S = integer("tokens_per_s", "Tokens per second of iterations; null if tokens are not known.", null=True)
+NUMBER_OF_STEPS = integer("steps", "Number of steps.")
+TIME = ns("time_ns", "Total iteration time of its steps")
+STEPS = Table(
+    *("rank", "scope", integer("step", "Number of the step."), PHASE.columns[-1]),
+    integer("requests", "Requests in the batch; null if no name contains it.", null=True),
+    *(TOKENS, text("runs_as", "Whether graphs launch most of its GPU activities.", values=RUNS_AS)),
+    ns("latency_ns", "From the start of its call to the end of its GPU work"),
+    ns("waits_ns", "The part of the latency until earlier GPU work has ended"),
+    ns("iteration_ns", "From the end of the GPU work before it to the end of its own"),
+    ns("busy_ns", "Time with at least one of its GPU activities running"),
+    ns("exposed_communication_ns", "Time with only communication of its GPU work running"),
+    ns("idle_before_ns", "GPU idle before its first GPU work: the host between steps"),
+    ns("idle_inside_ns", "GPU idle after its first GPU work"),
+    *(integer("graph_launches", "Graphs that it launches."), "activities"),
+    integer("padded_requests", "Batch size of the graph; null if no name contains it.", null=True),
+    TOKENS_PER_S,
+)
+SHARES = Table(
+    share("gpu_work_share", "Time with GPU compute or copies, of the phase's time", null=True),
+    share("exposed_communication_share", "Exposed communication, of the phase's time", null=True),
+    share("idle_before_share", "GPU idle before the steps' work, of the phase's time", null=True),
+    share("idle_inside_share", "GPU idle in the steps' work, of the phase's time", null=True),
+)
+PHASES = Table(
+    *(PHASE, NUMBER_OF_STEPS, TIME),
+    share("time_share", "The same, of all steps of the window", null=True),
+    ns("median_ns", "Median iteration"),
+    text("bound_by", "Largest part of its time.", values=BOUNDS),
+    *(SHARES, TOKENS, TOKENS_PER_S),
+)
+GAPS = Table(
+    PHASE,
+    text("place", "Before the step's first GPU work, or after that.", values=["before", "inside"]),
+    text("cause", "Part of the engine that works meanwhile.", values=[cause.label for cause in StepGapCause]),
+    *("idle_ns", share("idle_share", "The same, of the idle time of all steps", null=True)),
+    ns("per_step_ns", "The same, by step of the phase (before: without the first of the recording)"),
+    "name",
+)
+SIZES = Table(
+    *(PHASE, integer("padded_requests", "Batch size of the graph."), NUMBER_OF_STEPS),
+    integer("requests", "Requests of all these steps."),
+    *(share("padding_share", "Padding: requests that the graphs compute without need"), TIME),
+)
+UNKNOWN_NUMBERS = ("requests", "tokens", "padded_requests", "tokens_per_s")
 MOSTLY = 0.5
 
 
+@STEPS.returned
 def engine_steps(scopes: Sequence[Scope]) -> pd.DataFrame:
     """List the steps of an inference engine.
 
     A step's GPU work is what is launched from its start to that of the next step. Its iteration reaches from the end of
     the GPU work before it to the end of its own.
-
-    Returns:
-        rank, scope, step, phase, requests, tokens, runs_as (graph, partly graph, eager), latency_ns (from the start of
-        its call to the end of its work), waits_ns (the part of that until earlier steps' GPU work has ended),
-        iteration_ns, busy_ns, exposed_communication_ns, idle_before_ns (the GPU idle before the step's first work),
-        idle_inside_ns (after that), graph_launches, activities, padded_requests (the batch size of the graph),
-        tokens_per_s.
     """
     found = table_of(scopes, lambda scope: [_step_record(row) for row in _steps_of(scope)], STEPS)
     return found.astype(dict.fromkeys(UNKNOWN_NUMBERS, "Int64"))
@@ -115,18 +191,10 @@ def _runs_as(row: EngineStepRow) -> str:
     return "graph" if row.activities_in_graphs > MOSTLY * row.activities else "partly graph"
 
 
+@PHASES.returned
 def engine_phases(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Sum up the steps of each phase, most time first.
-
-    Returns:
-        rank, scope, phase, steps, time_ns (of their iterations), time_share (of all steps), median_ns (iteration; the
-        recording's first counts only if it is alone), bound_by (the largest of the four parts that follow),
-        gpu_work_share, exposed_communication_share, idle_before_share, idle_inside_share (of the phase's time), tokens,
-        tokens_per_s.
-    """
-    found = table_of(
-        scopes, lambda scope: _phase_records(_steps_of(scope), _times_without_requests(scope)), PHASE_COLUMNS
-    )
+    """Sum up the steps of each phase, most time first; the recording's first is in the median only if it is alone."""
+    found = table_of(scopes, lambda scope: _phase_records(_steps_of(scope), _times_without_requests(scope)), PHASES)
     return found.astype(dict.fromkeys(("tokens", "tokens_per_s"), "Int64"))
 
 
@@ -160,7 +228,6 @@ def _phase_record(
     shares = dict(zip(("cpu_compute" if rows[0].is_on_cpu else "gpu_compute", *BOUNDS[1:4]), parts, strict=True))
     shares["too_few_requests"] = sum(unused.get(row.number, 0) for row in rows)
     shares["host_between_steps"] -= shares["too_few_requests"]
-    columns = ("gpu_work_share", "exposed_communication_share", "idle_before_share", "idle_inside_share")
     return {
         "phase": phase,
         "steps": len(rows),
@@ -168,7 +235,7 @@ def _phase_record(
         "time_share": time_ns / every_ns if every_ns else None,
         "median_ns": _median_step(rows).own_ns,
         "bound_by": max(shares, key=lambda bound: shares[bound]),
-        **{column: part / time_ns if time_ns else None for column, part in zip(columns, parts, strict=True)},
+        **{column: part / time_ns if time_ns else None for column, part in zip(SHARES, parts, strict=True)},
         "tokens": sum(tokens) if known else pd.NA,
         "tokens_per_s": round(sum(tokens) / time_ns * 1e9) if known and time_ns else pd.NA,
     }
@@ -192,13 +259,11 @@ def _parts_of_time(rows: Sequence[EngineStepRow]) -> tuple[int, int, int, int]:
     return sum(row.own_ns for row in rows) - exposed - before - inside, exposed, before, inside
 
 
+@GAPS.returned
 def step_gaps(scopes: Sequence[Scope]) -> pd.DataFrame:
     """Divide the GPU's idle time in steps and between them by the part of the engine that works meanwhile.
 
-    Returns:
-        rank, scope, phase, place (before the step's first GPU work, or inside), cause, idle_ns, idle_share (of the idle
-        time of all steps), per_step_ns (by step of the phase; before the first step of the recording none is known),
-        name (the annotation, frame, operator or call with most of it); most idle time first.
+    The name is that of the annotation, frame, operator or call with most of it. Most idle time comes first.
     """
     return table_of(scopes, _gap_records, GAPS)
 
@@ -241,13 +306,9 @@ def _most_idle_name(scope: Scope, gaps: StepGaps) -> str | None:
     return max(sums, key=lambda name: sums[name])
 
 
+@SIZES.returned
 def graph_sizes(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """List the batch sizes of the graphs that steps replay, where names of steps contain them.
-
-    Returns:
-        rank, scope, phase, padded_requests (the graph's batch size), steps, requests (of all these steps),
-        padding_share (of what the graphs compute), time_ns.
-    """
+    """List the batch sizes of the graphs that steps replay, where names of steps contain them."""
     return table_of(scopes, lambda scope: _size_records(_steps_of(scope)), SIZES)
 
 
@@ -283,13 +344,24 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         "graph_sizes": graph_sizes(scopes),
     }
     notes: list[str | Note] = [
-        Note(messages.no_steps(rank), messages.NAME_STEPS) for rank in _ranks_without_steps(scopes)
+        Note(f"rank {rank}: the window has no steps of an inference engine", NAME_STEPS)
+        for rank in _ranks_without_steps(scopes)
     ]
     if on_cpu := [scope.rank for scope in scopes if any(row.is_on_cpu for row in _steps_of(scope))]:
-        notes.append(messages.no_gpu_work(list(dict.fromkeys(on_cpu))))
+        notes.append(_no_gpu_work(list(dict.fromkeys(on_cpu))))
     notes += [note for scope in scopes for note in [*_notes_on_threads(scope), *_notes_on_launches(scope)]]
     notes += [note for scope in scopes for note in _notes_on_waits(scope)]
     return Answer(tables, notes, conclusion=_conclusion(scopes, tables))
+
+
+def _no_gpu_work(ranks: Sequence[int]) -> str:
+    """Say of what the table speaks where ranks have no GPU work.
+
+    >>> _no_gpu_work([0, 1])
+    '2 ranks have no GPU work: "GPU work" is operators of the steps on the CPU, and "idle" is time outside them'
+    """
+    who = f"rank {ranks[0]} has" if len(ranks) == 1 else f"{len(ranks):,} ranks have"
+    return f'{who} no GPU work: "GPU work" is operators of the steps on the CPU, and "idle" is time outside them'
 
 
 def _ranks_without_steps(scopes: Sequence[Scope]) -> list[int]:
@@ -308,7 +380,14 @@ def _notes_on_threads(scope: Scope) -> list[str]:
     times = [union(events.start[of], events.end[of]) for of in threads]
     apart = union(events.start[rows], events.end[rows]).total
     is_overlapping = sum(one.total for one in times) - apart > LEAST_IDLE * apart
-    return [messages.several_threads(scope.rank, len(threads))] if is_overlapping else []
+    if is_overlapping:
+        return [
+            (
+                f"rank {scope.rank}: {len(threads):,} threads name steps at the same time; overlapping steps count as "
+                "one, with what all threads launch"
+            )
+        ]
+    return []
 
 
 def _notes_on_launches(scope: Scope) -> list[str]:
@@ -321,7 +400,20 @@ def _notes_on_launches(scope: Scope) -> list[str]:
     lost = lost[(events.start[lost] >= begins) & (events.end[lost] <= ends)]
     time_ns = union(events.start[lost], events.end[lost]).total
     is_notable = time_ns > LEAST_IDLE * (ends - begins)
-    return [messages.without_launch(scope.rank, len(lost), time_ns)] if is_notable else []
+    return [_without_launch(scope.rank, len(lost), time_ns)] if is_notable else []
+
+
+def _without_launch(rank: int, activities: int, ns: int) -> str:
+    """Say how much GPU work belongs to no step because its launch is not recorded.
+
+    >>> _without_launch(0, 20, 20_000_000)
+    'rank 0: 20 GPU activities (20.0 ms) have no recorded launch and count for no step'
+    """
+    return (
+        f"rank {rank}: {counted(activities, 'GPU activity', 'GPU activities')} ({brief_duration(ns)}) "
+        f"{'has' if activities == 1 else 'have'} no recorded launch and {'counts' if activities == 1 else 'count'} "
+        "for no step"
+    )
 
 
 NOTES_ON_WAITS = 3
@@ -336,8 +428,16 @@ def _notes_on_waits(scope: Scope) -> list[str]:
     late = sorted(late, key=lambda row: -row.waits_ns)[:NOTES_ON_WAITS]
     first = [row for row in rows if row.unrecorded_ns > ALIKE * row.latency_ns]
     return [
-        *(messages.waits_for_unrecorded(row.label, row.unrecorded_ns, row.latency_ns) for row in first),
-        *(messages.waits_for_earlier(row.label, row.waits_ns, row.latency_ns) for row in late),
+        *(
+            f"{row.label}: {brief_duration(row.unrecorded_ns)} of its {brief_duration(row.latency_ns)} latency waits "
+            "for GPU work from before the recording, which is not counted as its own"
+            for row in first
+        ),
+        *(
+            f"{row.label}: {brief_duration(row.waits_ns)} of its {brief_duration(row.latency_ns)} latency waits for "
+            "GPU work of earlier steps, which is not counted as its own"
+            for row in late
+        ),
     ]
 
 
@@ -365,7 +465,7 @@ def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> lis
     usual = _median_step(rows)
     where = f" on rank {rank}" if len(idle) > 1 else ""
     subject, bound, on_cpu = f"{_subject(rows)}{where}", record["bound_by"], rows[0].is_on_cpu
-    said = [messages.headline(subject, usual.own_ns, _idle_of(usual), bound, len(rows), on_cpu=on_cpu)]
+    said = [_headline(subject, usual.own_ns, _idle_of(usual), bound, len(rows), on_cpu=on_cpu)]
     graph = next(scope.graph for scope, row in of_phase if row is usual)
     said += [] if on_cpu else _bound_of_gain(graph, usual, bound)
     said += _longest(rows)
@@ -375,6 +475,13 @@ def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> lis
     said += largest or _idle_in_others(own, others)
     said += _other_phases(phase, others)
     return ["; ".join(said), *_padding(tables["graph_sizes"], rank)]
+
+
+def _headline(subject: str, length_ns: int, idle_ns: Mapping[str, int], bound: str, steps: int, *, on_cpu: bool) -> str:
+    """Say how long the steps of the main phase take, and what bounds them."""
+    length = median_length(length_ns) if steps > 1 else brief_duration(length_ns)
+    said = engine_idle(idle_ns["idle_before_ns"], idle_ns["idle_inside_ns"], length_ns, on_cpu=on_cpu)
+    return f"{subject}: {length}, bound by {BOUND_LABELS[bound]}; {said}"
 
 
 def _steps_in_gaps(scopes: Sequence[Scope], rank: int) -> Counter[tuple[str, int]]:
@@ -391,13 +498,13 @@ def _steps_in_gaps(scopes: Sequence[Scope], rank: int) -> Counter[tuple[str, int
 
 
 def _subject(rows: Sequence[EngineStepRow]) -> str:
-    return step_messages.several(len(rows), rows[0].phase, _sizes(rows), [row.graph_launches for row in rows])
+    return counted_steps(len(rows), rows[0].phase, _sizes(rows), [row.graph_launches for row in rows])
 
 
 def _sizes(rows: Sequence[EngineStepRow]) -> str:
     requests = [row.engine.requests for row in rows if row.engine.requests is not None]
     tokens = [row.engine.tokens for row in rows if row.engine.tokens is not None]
-    return step_messages.sizes(requests, tokens, rows[0].engine.image_size)
+    return batch_sizes(requests, tokens, rows[0].engine.image_size)
 
 
 def _longest(rows: Sequence[EngineStepRow]) -> list[str]:
@@ -405,7 +512,12 @@ def _longest(rows: Sequence[EngineStepRow]) -> list[str]:
     longest, total = max(rows, key=lambda row: row.own_ns), sum(row.own_ns for row in rows)
     if len(rows) <= 2 or longest.own_ns <= MOSTLY * total:
         return []
-    return [messages.longest(f"{longest.label}{_sizes([longest])}", longest.own_ns, longest.own_ns / total)]
+    return [
+        (
+            f"{longest.label}{_sizes([longest])} alone takes {brief_duration(longest.own_ns)} "
+            f"({brief_share(longest.own_ns / total)} of their time)"
+        )
+    ]
 
 
 LEAST_IDLE = 0.05
@@ -415,10 +527,12 @@ LEAST_IDLE = 0.05
 def _bound_of_gain(graph: DependencyGraph, usual: EngineStepRow, bound: str) -> list[str]:
     """Say what a phase that the GPU bounds gains at most: by faster kernels, or without exposed communication."""
     if bound == "exposed_communication":
-        return [messages.without_communication(usual.exposed_ns)]
+        return [f"without exposed communication a step is at most {brief_duration(usual.exposed_ns)} shorter"]
     start = usual.gpu_end_ns - usual.own_ns
     computes = Bounds(graph, start, usual.gpu_end_ns, start).computing_ns
-    return [messages.at_double_speed(computes // 2)] if bound == "gpu_compute" and computes else []
+    if bound == "gpu_compute" and computes:
+        return [f"GPU compute at 2x speed saves at most {brief_duration(computes // 2)} per step"]
+    return []
 
 
 def _largest_cause(gaps: pd.DataFrame, rows: Sequence[EngineStepRow], by_step: Counter[tuple[str, int]]) -> list[str]:
@@ -428,12 +542,25 @@ def _largest_cause(gaps: pd.DataFrame, rows: Sequence[EngineStepRow], by_step: C
     cause, name, cause_ns = _largest_of(gaps)
     in_steps = {row.number: by_step[cause, row.number] for row in rows}
     worst = max(in_steps, key=lambda number: in_steps[number])
-    saving = messages.saves_per_step(cause_ns, len(_whole(rows)))
+    saving = _saves_per_step(cause_ns, len(_whole(rows)))
     if cause == StepGapCause.NO_REQUESTS.label:
-        saving = messages.ONLY_REQUESTS
+        saving = ONLY_REQUESTS
     elif len(rows) > 2 and in_steps[worst] > MOSTLY * cause_ns:
-        saving = messages.saves_in_step(in_steps[worst], worst)
-    return [messages.largest_cause(cause, name, cause_ns / total, saving, on_cpu=rows[0].is_on_cpu)]
+        saving = (
+            f"most of it is in step {worst} alone, where removing it saves at most {brief_duration(in_steps[worst])}"
+        )
+    named = f", {quoted(name)}" if name else ""
+    of = "time outside operators" if rows[0].is_on_cpu else "idle time"
+    return [f"largest cause of {of}: {CAUSES[cause]} ({brief_share(cause_ns / total)} of it{named}); {saving}"]
+
+
+def _saves_per_step(ns: int, steps: int) -> str:
+    """Bound what removing a cause saves, which is in many steps.
+
+    >>> _saves_per_step(3_000_000, 12), _saves_per_step(3_000_000, 1)
+    ('removing it saves at most 250.0 µs per step on average', 'removing it saves at most 3.00 ms')
+    """
+    return f"removing it saves at most {brief_duration(round(ns / steps))}{' per step on average' * (steps > 1)}"
 
 
 def _largest_of(gaps: pd.DataFrame) -> tuple[str, str, int]:
@@ -452,7 +579,13 @@ def _idle_in_others(gaps: pd.DataFrame, rows: Sequence[EngineStepRow]) -> list[s
     sums = gaps.groupby("phase")["idle_ns"].sum()
     phase = str(sums.idxmax())
     cause, name, cause_ns = _largest_of(gaps[gaps["phase"] == phase])
-    return [messages.idle_in_others(total / time_ns, phase, cause, name, cause_ns / int(sums[phase]))]
+    named = f", {quoted(name)}" if name else ""
+    return [
+        (
+            f"over all steps the GPU is idle {brief_share(total / time_ns)} of the time, mostly in {phase} steps: "
+            f"{CAUSES[cause]} ({brief_share(cause_ns / int(sums[phase]))} of that{named})"
+        )
+    ]
 
 
 PHASES_NAMED = 3
@@ -461,10 +594,7 @@ PHASES_NAMED = 3
 def _other_phases(phase: str, rows: Sequence[EngineStepRow]) -> list[str]:
     """Say what share of the time the steps of other phases take."""
     others = [record for record in _phase_records(rows, {}) if record["phase"] != phase and record["time_share"]]
-    return [
-        step_messages.other_phase(record["steps"], record["phase"], record["time_share"])
-        for record in others[:PHASES_NAMED]
-    ]
+    return [other_phase(record["steps"], record["phase"], record["time_share"]) for record in others[:PHASES_NAMED]]
 
 
 def _padding(sizes: pd.DataFrame, rank: int) -> list[str]:
@@ -472,7 +602,14 @@ def _padding(sizes: pd.DataFrame, rank: int) -> list[str]:
     own = sizes[sizes["rank"] == rank]
     computed = int((own["padded_requests"] * own["steps"]).sum()) if len(own) else 0
     unused = computed - int(own["requests"].sum()) if len(own) else 0
-    return [messages.padding(int(own["steps"].sum()), unused / computed)] if unused else []
+    if unused:
+        return [
+            (
+                f"padding to the batch sizes of CUDA graphs is {brief_share(unused / computed)} of the requests "
+                f"computed in {counted(int(own['steps'].sum()), 'step')}"
+            )
+        ]
+    return []
 
 
 PART_COLOUR = {
@@ -487,78 +624,31 @@ def figure(found: Answer) -> Figure:
     """Draw the iteration of each step: GPU work, exposed communication, and idle time before and in its work."""
     frame = found.tables["engine_steps"]
     if not len(frame):
-        return empty_figure(messages.TITLE, messages.NO_STEPS_FIGURE)
-    made = new_figure(title=messages.TITLE, x="step", y="ms")
+        return empty_figure(TITLE, "no steps of an inference engine")
+    made = new_figure(title=TITLE, x="step", y="ms")
     several = len(set(frame["rank"])) > 1
     labels = [
         f"{f'rank {rank}, ' if several else ''}{step} {phase}"
         for rank, step, phase in zip(frame["rank"], frame["step"], frame["phase"], strict=True)
     ]
     for column, values in time_parts(frame).items():
-        made.add_bar(name=messages.PARTS[column], x=labels, y=values / 1e6, marker_color=PART_COLOUR[column])
+        made.add_bar(name=PARTS[column], x=labels, y=values / 1e6, marker_color=PART_COLOUR[column])
     made.update_layout(barmode="stack", bargap=0.1)
     return made
 
 
 def time_parts(frame: pd.DataFrame) -> dict[str, Ints]:
-    """Return the parts of the iterations (ns) in a table of steps, in the order of :data:`messages.PARTS`."""
+    """Return the parts of the iterations (ns) in a table of steps, in the order of :data:`PARTS`."""
     idle = frame["idle_before_ns"] + frame["idle_inside_ns"]
     work = frame["iteration_ns"] - frame["exposed_communication_ns"] - idle
-    return {
-        column: (work if column == "gpu_work_ns" else frame[column]).to_numpy(np.int64) for column in messages.PARTS
-    }
+    return {column: (work if column == "gpu_work_ns" else frame[column]).to_numpy(np.int64) for column in PARTS}
 
 
-PHASE = column_types.text(
-    "What the engine does in it: prefill, decode, mixed, verify, draft, image, idle, or how it runs."
-)
-MEANINGS = {
-    "phase": PHASE,
-    "step": column_types.integer("Number of the step."),
-    "requests": column_types.integer("Requests in the batch; null if no name contains it.", null=True),
-    "tokens": column_types.integer("Tokens that are computed; null if no name contains it.", null=True),
-    "runs_as": column_types.one_of(RUNS_AS, "Whether graphs launch most of its GPU activities."),
-    "latency_ns": column_types.ns("From the start of its call to the end of its GPU work"),
-    "waits_ns": column_types.ns("The part of the latency until earlier GPU work has ended"),
-    "iteration_ns": column_types.ns("From the end of the GPU work before it to the end of its own"),
-    "busy_ns": column_types.ns("Time with at least one of its GPU activities running"),
-    "exposed_communication_ns": column_types.ns("Time with only communication of its GPU work running"),
-    "idle_before_ns": column_types.ns("GPU idle before its first GPU work: the host between steps"),
-    "idle_inside_ns": column_types.ns("GPU idle after its first GPU work"),
-    "graph_launches": column_types.integer("Graphs that it launches."),
-    "padded_requests": column_types.integer("Batch size of the graph; null if no name contains it.", null=True),
-    "tokens_per_s": column_types.integer("Tokens per second of iterations; null if tokens are not known.", null=True),
-}
-PHASE_MEANINGS = {
-    **MEANINGS,
-    "steps": column_types.integer("Number of steps."),
-    "time_ns": column_types.ns("Total iteration time of its steps"),
-    "time_share": column_types.share("The same, of all steps of the window", null=True),
-    "median_ns": column_types.ns("Median iteration"),
-    "bound_by": column_types.one_of(BOUNDS, "Largest part of its time."),
-    "gpu_work_share": column_types.share("Time with GPU compute or copies, of the phase's time", null=True),
-    "exposed_communication_share": column_types.share("Exposed communication, of the phase's time", null=True),
-    "idle_before_share": column_types.share("GPU idle before the steps' work, of the phase's time", null=True),
-    "idle_inside_share": column_types.share("GPU idle in the steps' work, of the phase's time", null=True),
-}
-GAP_MEANINGS = {
-    "phase": PHASE,
-    "place": column_types.one_of(["before", "inside"], "Before the step's first GPU work, or after that."),
-    "cause": column_types.one_of([cause.label for cause in StepGapCause], "Part of the engine that works meanwhile."),
-    "idle_share": column_types.share("The same, of the idle time of all steps", null=True),
-    "per_step_ns": column_types.ns("The same, by step of the phase (before: without the first of the recording)"),
-}
-SIZE_MEANINGS = {
-    **PHASE_MEANINGS,
-    "padded_requests": column_types.integer("Batch size of the graph."),
-    "requests": column_types.integer("Requests of all these steps."),
-    "padding_share": column_types.share("Padding: requests that the graphs compute without need"),
-}
 TABLES = {
-    "engine_phases": Table(engine_phases, PHASE_COLUMNS, PHASE_MEANINGS),
-    "step_gaps": Table(step_gaps, GAPS, GAP_MEANINGS),
-    "engine_steps": Table(engine_steps, STEPS, MEANINGS),
-    "graph_sizes": Table(graph_sizes, SIZES, SIZE_MEANINGS),
+    "engine_phases": PHASES,
+    "step_gaps": GAPS,
+    "engine_steps": STEPS,
+    "graph_sizes": SIZES,
 }
 
 ANALYSIS = Analysis(
@@ -566,7 +656,7 @@ ANALYSIS = Analysis(
     help="Steps of an inference engine: phases, what bounds them, and why the GPU is idle between them.",
     more="Steps are the annotations of vLLM, SGLang, TensorRT-LLM, ATOM and xDiT, or those that --step-pattern names.",
     question="which phase of serving takes the time, and why is the GPU idle between steps?",
-    examples=("serving trace.json.gz", "serving job --csv steps.csv"),
+    examples=("serving trace.json.gz", "serving job -o steps.csv"),
     tables=TABLES,
     answer=answer,
     figure=figure,

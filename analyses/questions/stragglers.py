@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.declare import column_types
+from analyses.advice import job_verdict
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
+from analyses.declare.columns import Table, integer, ns, share, text
 from analyses.declare.scope import Scope
-from analyses.declare.tables import Table, joined
+from analyses.declare.tables import joined
 from analyses.display.charts import GRID, empty_figure, new_figure
 from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
-from analyses.display.labels import SHORT_IN_JOBS
-from analyses.display.sentence_format import window_name
-from analyses.messages import job_verdict
-from analyses.messages import stragglers as messages
+from analyses.display.labels import SHORT, SHORT_IN_JOBS
+from analyses.display.sentence_format import brief_duration, brief_share, outside_operators, quoted, window_name
 from analyses.source.matched_collectives import MatchedWindow, matched_collectives, matching_notes
 from hta_graph.base.arrays import distinct, split_intervals, summed_by
 from hta_graph.base.colours import BOUND_COLOUR
+from hta_graph.base.errors import Remedy
+from hta_graph.base.text.sanitize import one_line
 from hta_graph.base.text.shorten import short_name
-from hta_graph.graph.job_graph import JobGraph, distinct_hosts
+from hta_graph.graph.dependency_graph import DependencyGraph, distinct_hosts
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict, wait_causes
 from hta_graph.multi_rank.job_verdict import job_verdict as verdict_of
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "stragglers"]
+
+TITLE = "Waiting that each rank causes, by what it does meanwhile"
 
 NOTABLE = 0.1
 """The least share of a rank's waiting that is reported."""
@@ -49,24 +52,23 @@ CAUSE_COLUMNS = ("call_path", "name", "bound_by")
 BETWEEN = " / "
 """The separator of the names of a call path."""
 
-CAUSES = [
-    *("rank", "scope", "name", "call_path", "bound_by"),
-    *("caused_ns", "direct_ns", "propagated_ns", "collectives"),
-]
+CAUSED = ns("caused_ns", "Waiting of others that it causes")
+PROPAGATED = ns("propagated_ns", "Waiting for ranks that had waited for it")
+CAUSES = Table(
+    *("rank", "scope", text("name", "What it did more of; null without a recorded cause.", null=True)),
+    *("call_path", "bound_by", CAUSED, ns("direct_ns", "Waiting for this rank itself"), PROPAGATED),
+    integer("collectives", "Collectives in which they waited."),
+)
 
 
-def causes(matched: Sequence[MatchedWindow], job: JobGraph | None = None) -> pd.DataFrame:
+@CAUSES.returned
+def causes(matched: Sequence[MatchedWindow], job: DependencyGraph | None = None) -> pd.DataFrame:
     """Attribute waiting to what the late ranks did more of than those that waited, since their last collective.
 
     A wait is divided in proportion to what the late rank did more of, by call path, name and class, and to its own
-    waits in that time, which are attributed to their causes in turn. All waiting is attributed, to the nanosecond.
-
-    Returns:
-        rank, scope, name (what it did; an operator, kernel, frame or annotation), call_path (around that, outermost
-        first), bound_by, caused_ns (waiting of others), direct_ns (of those that waited for this rank), propagated_ns
-        (passed on to others by ranks that had waited for it), collectives (where they waited); largest first. A row of
-        a rank without a name, last, is what has no recorded cause: the ranks had no earlier collective in the
-        trace, nothing shows what the rank did more of, or the wait is below the error of clocks.
+    waits in that time, which are attributed to their causes in turn. All waiting is attributed, to the nanosecond; the
+    largest causes come first. A row of a rank without a name, last, is what has no recorded cause: the ranks had no
+    earlier collective in the trace, nothing shows what the rank did more of, or the wait is below the error of clocks.
     """
     job = _joined_job(matched) if job is None else job
     if job is None or not any(len(item.found) for item in matched):
@@ -75,7 +77,7 @@ def causes(matched: Sequence[MatchedWindow], job: JobGraph | None = None) -> pd.
     return joined([_causes_in_window(item, job, found) for item in matched if len(item.found)], CAUSES)
 
 
-def _joined_job(matched: Sequence[MatchedWindow]) -> JobGraph | None:
+def _joined_job(matched: Sequence[MatchedWindow]) -> DependencyGraph | None:
     """Build the job's graph, of what is matched already if the files name their ranks; None of one rank."""
     # Ranks need not have all windows: a step may be missing.
     found = {rank: scope.graph for item in matched for rank, scope in item.scopes.items()}
@@ -86,7 +88,7 @@ def _joined_job(matched: Sequence[MatchedWindow]) -> JobGraph | None:
     return join_ranks(graphs.values(), matched=matched[0].every if is_numbered else None)
 
 
-def _asked_window(matched: Sequence[MatchedWindow], job: JobGraph) -> Window | None:
+def _asked_window(matched: Sequence[MatchedWindow], job: DependencyGraph) -> Window | None:
     """Return the job's window that was asked for; None of the whole trace and of every step."""
     if len({item.label for item in matched}) != 1 or any(scope.is_open for scope in matched[0].scopes.values()):
         return None
@@ -103,14 +105,14 @@ def _asked_window(matched: Sequence[MatchedWindow], job: JobGraph) -> Window | N
     return replace(first, start_ns=start, end_ns=max(own.end_ns - clocks.get(rank, 0) for rank, own in windows.items()))
 
 
-def _causes_in_window(item: MatchedWindow, job: JobGraph, found: WaitCauses) -> pd.DataFrame:
+def _causes_in_window(item: MatchedWindow, job: DependencyGraph, found: WaitCauses) -> pd.DataFrame:
     """List the causes of one window's waits."""
     charges = found.attribute(_members_in_window(item, job))
     frame = pd.DataFrame({**found.columns_of(charges), "scope": item.label})
     return frame.astype({"rank": "Int64"})
 
 
-def _members_in_window(item: MatchedWindow, job: JobGraph) -> Bools:
+def _members_in_window(item: MatchedWindow, job: DependencyGraph) -> Bools:
     """Mark the members of the job that take part in a window's collectives."""
     first_row = {part.rank: part.first_row for part in job.rank_graphs}
     first = np.array([first_row[rank] for rank in item.found.rank.tolist()], np.int64)
@@ -130,7 +132,8 @@ def _causes_on_screen(frame: pd.DataFrame) -> pd.DataFrame:
     named = shown[shown["name"].notna()]
     for _, rows in named[named.duplicated(keys, keep=False)].groupby(keys, sort=False):
         for at, place in zip(rows.index, _distinct_ends(rows["call_path"].tolist()), strict=True):
-            shown.loc[at, "name"] = messages.inside(short_name(str(shown.loc[at, "name"])), place)
+            name = short_name(str(shown.loc[at, "name"]))
+            shown.loc[at, "name"] = f"{name} in {quoted(place)}" if place else name
     return shown
 
 
@@ -162,7 +165,11 @@ def _headline(
         notes = [*doubt, *_propagated_notes(own, caused), *_unknown_notes(frame, waited)]
         if found.rank is None:
             return said, list(notes)
-        return said, [*notes, Note(messages.ESTIMATE, messages.estimate(found.rank), between=": ")]
+        estimate = Remedy(
+            f"hg.replay(job, hg.scenario('rank_like_others', '{found.rank}'))",
+            f"hta-graph what-if DIR --scenario rank_like_others={found.rank}",
+        )
+        return said, [*notes, Note("Estimated saving at the others' speed", estimate, between=": ")]
     by_rank = frame[frame["name"].notna()].groupby("rank")["caused_ns"].sum()
     named = frame[frame["name"].notna()]
     largest = _largest_cause(named, waited) if len(named) else []
@@ -175,23 +182,27 @@ def _main_host(by_rank: pd.Series[int], hosts: Mapping[int, str], waited: int) -
     by_host = by_rank.groupby([hosts.get(int(rank), "") for rank in by_rank.index]).sum().drop("", errors="ignore")
     if not len(by_host) or 2 * int(by_host.max()) <= waited:
         return ""
-    return messages.mostly_on_host(int(by_host.max()) / waited, str(by_host.idxmax()))
+    return f"; {brief_share(int(by_host.max()) / waited)} is caused on host {one_line(str(by_host.idxmax()))}"
 
 
 def _largest_cause(named: pd.DataFrame, waited: int) -> list[str]:
     """Name what causes more than anything else, on any rank."""
     (rank, *what), most = _largest_sum(named, ["rank", *CAUSE_COLUMNS])
-    return [messages.largest_cause(_cause_text(what), most / waited, int(rank))]
+    share = brief_share(most / waited)
+    return [f"Largest single cause: {_cause_text(what)} on rank {int(rank)}, {share} of the waiting."]
 
 
 def _propagated_notes(own: pd.DataFrame, caused: int) -> list[str]:
     passed = int(own["propagated_ns"].sum())
-    return [messages.propagated(passed / caused)] if caused and passed >= NOTABLE * caused else []
+    if not caused or passed < NOTABLE * caused:
+        return []
+    share = brief_share(passed / caused)
+    return [f"{share} of the waiting that it causes reaches the others through ranks that wait, too."]
 
 
 def _unknown_notes(rows: pd.DataFrame, caused: int) -> list[str]:
     lost = int(rows.loc[rows["name"].isna(), "caused_ns"].sum())
-    return [messages.unknown(lost)] if lost >= NOTABLE * caused else []
+    return [f"{brief_duration(lost)} of the waiting has no recorded cause."] if lost >= NOTABLE * caused else []
 
 
 def _largest_sum(rows: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], int]:
@@ -204,13 +215,17 @@ def _largest_sum(rows: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], in
 def _cause_text(what: Sequence[str]) -> str:
     """Say what was done, and in what."""
     call_path, name, bound = what
-    return messages.cause(short_name(name), call_path.rpartition(BETWEEN)[2], SHORT_IN_JOBS[bound])
+    around = call_path.rpartition(BETWEEN)[2]
+    if SHORT_IN_JOBS[bound] == SHORT["cpu_gap"]:
+        return outside_operators(short_name(name))
+    return f"{quoted(short_name(name))}{f' in {quoted(around)}' if around else ''} ({SHORT_IN_JOBS[bound]})"
 
 
-HOSTS = [
-    *("host", "scope", "ranks", "worst_rank", "times_last"),
-    *("wait_caused_ns", "wait_caused_share", "caused_ns", "wait_ns"),
-]
+CAUSED_SHARE = share("wait_caused_share", "wait_caused_ns as a share of the waiting of all ranks", null=True)
+HOSTS = Table(
+    *("host", "scope", integer("ranks", "Number of ranks."), "worst_rank", "times_last"),
+    *("wait_caused_ns", CAUSED_SHARE, CAUSED, ns("wait_ns", "Waiting of its own ranks")),
+)
 BY_HOST = ["scope", "host"]
 
 
@@ -220,14 +235,12 @@ def host_names(matched: Sequence[MatchedWindow]) -> dict[int, str]:
     return distinct_hosts({rank: own.recording.host for rank, own in ranks.items()})
 
 
+@HOSTS.returned
 def hosts(caused: pd.DataFrame, attributed: pd.DataFrame, matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """Add up :func:`stragglers` and :func:`causes` by host, where every rank's trace names its host and these differ.
 
-    Returns:
-        host, scope, ranks (how many), worst_rank (of them, by the waiting that it causes), times_last, wait_caused_ns
-        and wait_caused_share (the waiting in collectives to which ranks of the host come last; share of all ranks'),
-        caused_ns (the waiting that is attributed to what ranks of the host did), wait_ns (its own ranks' waiting); the
-        worst first.
+    ``wait_caused_ns`` is waiting in collectives to which ranks of the host come last, ``caused_ns`` what is attributed
+    to what they did. The worst host comes first.
     """
     names = host_names(matched)
     if not names:
@@ -289,17 +302,28 @@ def waiting_over_time(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     member, begin, end = split_intervals(start, start + wait, edges[1:-1])
     row = np.searchsorted(ranks, rank)[member] // together
     column = np.searchsorted(edges[1:-1], begin, side="right")
-    labels = [messages.band(*ranks[at : at + together][[0, -1]].tolist()) for at in range(0, len(ranks), together)]
+    labels = [_band(*ranks[at : at + together][[0, -1]].tolist()) for at in range(0, len(ranks), together)]
     sums = summed_by(row * count + column, end - begin, len(labels) * count).reshape(-1, count)
     sizes = np.minimum(together, len(ranks) - together * np.arange(len(labels)))
     share = sums / (sizes[:, None] * np.maximum(np.diff(edges), 1))
     return pd.DataFrame(share.round(4), labels, (edges[:-1] - first) / 1e6)
 
 
+def _band(first: int, last: int) -> str:
+    """Name ranks that share a row.
+
+    >>> _band(3, 3), _band(4, 6)
+    ('rank 3', 'ranks 4 to 6')
+    """
+    return f"rank {first}" if first == last else f"ranks {first} to {last}"
+
+
 def figure_of_many_ranks(waiting: pd.DataFrame, attributed: pd.DataFrame, ranks: int) -> Figure:
     """Draw when ranks wait, and below what the worst of them did while others waited for them."""
     together = -(-ranks // len(waiting))
-    made = new_figure(title=messages.waiting_over_time(ranks, together))
+    made = new_figure(
+        title=f"When each of {ranks:,} ranks waits for others{f' ({together} ranks per row)' if together > 1 else ''}"
+    )
     made.set_subplots(rows=2, cols=1, row_heights=[0.68, 0.32], vertical_spacing=0.14)
     made.update_xaxes(gridcolor=GRID, zeroline=False, automargin=True)
     made.update_yaxes(gridcolor=GRID, zeroline=False, automargin=True)
@@ -351,31 +375,29 @@ def add_class_bars(made: Figure, attributed: pd.DataFrame, **place: Any) -> None
                 x=[f"rank {rank}" for rank in sums.index],
                 y=sums / 1e6,
                 marker_color=colour,
-                customdata=own.groupby("rank")["name"].first().reindex(sums.index).fillna(messages.NO_CAUSE),
+                customdata=own.groupby("rank")["name"].first().reindex(sums.index).fillna("no recorded cause"),
                 hovertemplate="%{x}: %{y:,.3f} ms, mostly %{customdata}",
                 **place,
             )
 
 
-COLUMNS = [
-    *("rank", "scope", "collectives", "times_last", "last_share", "wait_caused_ns", "wait_caused_share"),
-    *("caused_ns", "propagated_ns"),
-]
+STRAGGLERS = Table(
+    *("rank", "scope", integer("collectives", "Collectives that it took part in."), "times_last"),
+    share("last_share", "times_last as a share of all matched collectives in the window", null=True),
+    *("wait_caused_ns", CAUSED_SHARE, CAUSED, PROPAGATED),
+)
 
 
+@STRAGGLERS.returned
 def stragglers(matched: Sequence[MatchedWindow], attributed: pd.DataFrame | None = None) -> pd.DataFrame:
     """Sort ranks by the waiting that they cause, also where it reaches others through ranks that wait themselves.
 
     HTA compares the starts of one kernel by its name and stream number; here every collective counts, by how long the
-    others waited in it. ``attributed`` are the causes, if they are known.
-
-    Returns:
-        rank, scope, collectives (that it took part in), times_last, last_share, wait_caused_ns, wait_caused_share (of
-        all ranks' waiting in the window: in the collectives where it arrives last), caused_ns (the waiting that is
-        attributed to what it did, passed on or not), propagated_ns (the part that was passed on); the worst first.
+    others waited in it. ``attributed`` are the causes, if they are known. ``wait_caused_ns`` is waiting in collectives
+    where the rank arrives last, ``caused_ns`` what is attributed to what it did, passed on or not.
     """
     attributed = causes(matched) if attributed is None else attributed
-    return joined([_waiting_caused(item, attributed) for item in matched if len(item.found)], COLUMNS)
+    return joined([_waiting_caused(item, attributed) for item in matched if len(item.found)], STRAGGLERS)
 
 
 def _waiting_caused(item: MatchedWindow, attributed: pd.DataFrame) -> pd.DataFrame:
@@ -418,8 +440,8 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     window = None if job is None else _asked_window(matched, job)
     found = None if job is None else verdict_of(job, window)
     tables = {"stragglers": caused, "hosts": hosts(caused, attributed, matched), "causes": attributed}
-    summed = dict.fromkeys(("stragglers", "hosts"), messages.COUNTED)
-    name = messages.WHOLE if window is None else window_name(window)
+    summed = dict.fromkeys(("stragglers", "hosts"), "the other ranks and all collectives")
+    name = "the recording" if window is None else window_name(window)
     said, notes = _headline(attributed, found, name, host_names(matched))
     return Answer(
         tables,
@@ -448,10 +470,10 @@ def figure(found: Answer) -> Figure:
     """Draw the waiting that each rank caused, by the class of its work meanwhile; of many, also when they wait."""
     frame = found.tables["causes"]
     if not len(frame):
-        return empty_figure(messages.TITLE, messages.NO_WAITING)
+        return empty_figure(TITLE, "No rank waits for another.")
     if "waiting" in found.drawn:
         return figure_of_many_ranks(found.drawn["waiting"], frame, found.tables["stragglers"]["rank"].nunique())
-    made = new_figure(title=messages.TITLE, y=messages.CAUSED_AXIS)
+    made = new_figure(title=TITLE, y="ms, of all other ranks together")
     add_class_bars(made, frame)
     made.update_layout(barmode="stack", bargap=0.3)
     made.update_xaxes(
@@ -460,24 +482,7 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-MEANINGS = {
-    "collectives": column_types.integer("Collectives that it took part in."),
-    "last_share": column_types.share("times_last as a share of all matched collectives in the window", null=True),
-    "wait_caused_share": column_types.share("wait_caused_ns as a share of the waiting of all ranks", null=True),
-    "ranks": column_types.integer("Number of ranks."),
-    "caused_ns": column_types.ns("Waiting of others that it causes"),
-    "wait_ns": column_types.ns("Waiting of its own ranks"),
-    "name": column_types.text("What it did more of; null without a recorded cause.", null=True),
-    "direct_ns": column_types.ns("Waiting for this rank itself"),
-    "propagated_ns": column_types.ns("Waiting for ranks that had waited for it"),
-}
-TABLES = {
-    "stragglers": Table(stragglers, COLUMNS, MEANINGS),
-    "hosts": Table(hosts, HOSTS, MEANINGS),
-    "causes": Table(
-        causes, CAUSES, {**MEANINGS, "collectives": column_types.integer("Collectives in which they waited.")}
-    ),
-}
+TABLES = {"stragglers": STRAGGLERS, "hosts": HOSTS, "causes": CAUSES}
 
 ANALYSIS = Analysis(
     name="stragglers",

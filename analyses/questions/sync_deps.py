@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from analyses.display.labels import EDGE
+from analyses.display.phrases import short_label, whose
+from analyses.display.sentence_format import brief_duration, counted, quoted
 from analyses.display.text_layout import Line, duration_text, table
-from analyses.messages import sync_deps as messages
-from analyses.messages.window import short_label, whose
 from hta_graph.base.text.json_text import Records
 from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.base.text.shorten import short_name
 from hta_graph.export.sync_dependencies import ExternalIds, SyncDependencies, SyncPairs
 from hta_graph.model import EdgeKind, Ints
+
+WAIT_COLUMNS: Sequence[str] = ("waited", "rank", "event", "call", "next", "waited for")
+NO_OPERATOR = "(none)"
+WITHOUT_DEPENDENCY: Mapping[str, str] = {
+    "stream_syncs_unresolved": "stream synchronizations whose stream is not recorded",
+    "event_syncs_unresolved": "event synchronizations whose work is not recorded",
+    "event_waits_unresolved": "stream waits for an event whose work is not recorded",
+    "event_waits_for_nothing": "stream waits for a stream without recorded work",
+    "event_queries": "event queries, which do not wait",
+    "sync_records_without_call": "synchronization records without a CPU call in the file",
+    "sync_records_contradicted": "synchronization records whose work ended after their call; waits inferred instead",
+}
+"""Diagnostics key → what looks like a wait and is no dependency."""
+KINDS = (
+    "recorded: the trace records what is waited for; inferred: deduced from calls and times; binding: the work that "
+    "ended the wait"
+)
 
 WAITS_LISTED = 10
 
@@ -28,7 +46,7 @@ def sync_document(found: SyncDependencies) -> dict[str, Any]:
         "schema": "hta-graph/sync-deps/1",
         "file": encodable_path(found.graph.path),
         "rank": found.graph.rank,
-        **({"ranks": [part.rank for part in found.graph.rank_graphs]} if len(found.graph.rank_graphs) > 1 else {}),
+        **({"ranks": [part.rank for part in found.graph.rank_graphs]} if found.graph.is_job else {}),
         "window": {
             "start_ns": window.start_ns,
             "end_ns": window.end_ns,
@@ -44,8 +62,8 @@ def sync_document(found: SyncDependencies) -> dict[str, Any]:
 
 def unexported_waits(ids: ExternalIds) -> list[str]:
     """Count the dependencies that a map of external ids cannot hold."""
-    reasons = ((ids.missing, messages.WITHOUT_IDS), (ids.same, messages.ON_ITSELF))
-    return [messages.left_out(size, reason) for size, reason in reasons if size]
+    reasons = ((ids.missing, "without an external id on both ends"), (ids.same, "of an operator on itself"))
+    return [f"{counted(size, 'dependency', 'dependencies')} {reason} left out" for size, reason in reasons if size]
 
 
 def sync_lines(found: SyncDependencies) -> list[Line]:
@@ -55,10 +73,12 @@ def sync_lines(found: SyncDependencies) -> list[Line]:
     of = whose(graph.rank, len(graph.rank_graphs))
     lines: list[Line] = [*sync_headline(found), f"{graph.path.name}{of}", f"{label}: {_counted_dependencies(found)}"]
     if len(found.to_cpu) or len(found.to_gpu):
-        lines += ["", messages.KINDS, *_kind_lines(found), *_longest_waits(found)]
-    counts = {text: found.graph.diagnostics[key] for key, text in messages.WITHOUT_DEPENDENCY.items()}
+        lines += ["", KINDS, *_kind_lines(found), *_longest_waits(found)]
+    counts = {text: found.graph.diagnostics[key] for key, text in WITHOUT_DEPENDENCY.items()}
     others = [[f"{count:,}", text] for text, count in counts.items() if count]
-    return [*lines, "", messages.NO_DEPENDENCY, *table(others, left=[1], words=[1])] if others else lines
+    if others:
+        return [*lines, "", "not counted as dependencies, in the whole trace", *table(others, left=[1], words=[1])]
+    return lines
 
 
 def sync_headline(found: SyncDependencies) -> list[str]:
@@ -69,10 +89,16 @@ def sync_headline(found: SyncDependencies) -> list[str]:
         return []
     at, events = int(np.argmax(waited)), found.graph.event_table
     call = int(both.call[at])
-    longest = short_name(found.graph.name_of(call)) if call >= 0 else messages.NO_OPERATOR
+    longest = short_name(found.graph.name_of(call)) if call >= 0 else NO_OPERATOR
     calls = len(np.unique(both.call[~on_stream]))
     streams = len(np.unique(events.lane[both.target[on_stream & has_waited]]))
-    return [messages.headline(calls, streams, int(waited[has_waited].sum()), int(waited[at]), longest), ""]
+    named = ((calls, "CPU call"), (streams, "stream"))
+    who = " and ".join(counted(count, one) for count, one in named if count)
+    time = (
+        f"{brief_duration(int(waited[has_waited].sum()))} in all; longest {brief_duration(int(waited[at]))}: "
+        f"{quoted(longest)}"
+    )
+    return [f"{who} waited for the GPU, {time}", ""]
 
 
 def _binding_waits(found: SyncDependencies) -> tuple[SyncPairs, Ints, int]:
@@ -87,8 +113,11 @@ def _counted_dependencies(found: SyncDependencies) -> str:
     """Say how many dependencies there are."""
     to_cpu, to_gpu = found.to_cpu, found.to_gpu
     if not len(to_cpu) and not len(to_gpu):
-        return messages.NONE
-    return messages.dependencies(len(to_cpu), len(np.unique(to_cpu.call)), len(to_gpu))
+        return "no synchronization dependencies: no call and no stream is known to wait for GPU work"
+    return (
+        f"{counted(len(to_cpu), 'dependency', 'dependencies')} of {counted(len(np.unique(to_cpu.call)), 'CPU call')} "
+        f"on GPU work, {len(to_gpu):,} between streams"
+    )
 
 
 def _kind_lines(found: SyncDependencies) -> list[Line]:
@@ -101,7 +130,7 @@ def _kind_lines(found: SyncDependencies) -> list[Line]:
         for kind in EdgeKind
         if (chosen := edges.kind == kind).any()
     ]  # fmt: skip
-    return table(rows, messages.KIND_COLUMNS, left=[3, 4], words=[4])
+    return table(rows, ("recorded", "inferred", "binding", "kind", "meaning"), left=[3, 4], words=[4])
 
 
 def _longest_waits(found: SyncDependencies) -> list[Line]:
@@ -114,16 +143,16 @@ def _longest_waits(found: SyncDependencies) -> list[Line]:
         return []
     streams = np.arange(len(both)) >= of_calls
     rows = [_wait_row(found, both, int(at), int(waited[at]), on_stream=bool(streams[at])) for at in longest]
-    header = [name for name in messages.WAIT_COLUMNS if name != "rank"]
-    if len(found.graph.rank_graphs) > 1:
+    header = [name for name in WAIT_COLUMNS if name != "rank"]
+    if found.graph.is_job:
         ranks = [
             found.graph.rank_graphs[place].rank for place in found.graph.rank_index_of(both.source[longest]).tolist()
         ]
-        header = list(messages.WAIT_COLUMNS)
+        header = list(WAIT_COLUMNS)
         rows = [[row[0], str(rank), *row[1:]] for rank, row in zip(ranks, rows, strict=True)]
     names = range(len(header) - 3, len(header))
     order = [*range(len(header) - 2), len(header) - 1, len(header) - 2]
-    return ["", messages.LONGEST_WAITS, *table(rows, header, left=[*names], names=[*names], order=order)]
+    return ["", "longest waits", *table(rows, header, left=[*names], names=[*names], order=order)]
 
 
 def _waited_ns(found: SyncDependencies, part: SyncPairs) -> Ints:
@@ -139,7 +168,7 @@ def _wait_row(found: SyncDependencies, part: SyncPairs, at: int, waited: int, *,
     return [
         duration_text(waited),
         str(graph.event_table.index[target if on_stream else call]),
-        graph.name_of(call) if call >= 0 else messages.NO_OPERATOR,
-        graph.name_of(target) if target >= 0 else messages.NO_OPERATOR,
+        graph.name_of(call) if call >= 0 else NO_OPERATOR,
+        graph.name_of(target) if target >= 0 else NO_OPERATOR,
         graph.name_of(int(part.source[at])),
     ]

@@ -15,7 +15,6 @@ from analyses.declare.tables import table_of
 from analyses.display.charts import stacked_share_bars
 from analyses.display.headline import outlier
 from analyses.display.sentence_format import brief_share
-from analyses.messages import temporal_breakdown as messages
 from analyses.source.unnamed_communication import unnamed_communication
 from hta_graph.paths.gpu_activity import WorkType
 
@@ -23,6 +22,13 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "answer", "figure", "temporal_breakdown"]
+
+WITHOUT_COMPUTATION = {
+    "idle": "idle time (see idle-time)",
+    "exposed_communication": "exposed communication (see overlap)",
+    "exposed_memory": "exposed copies and memsets (see overlap)",
+}
+"""What the time is in which nothing computes, and which command explains it."""
 
 PARTS = ("compute", "exposed_communication", "exposed_memory", "idle")
 TIMES = Table(
@@ -101,7 +107,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     notes = [*(scope.missing() for scope in scopes if scope.missing()), *several_gpus(scopes)]
     notes += unnamed_communication(scopes)
     # A path of the whole trace is longer: it begins with the host's first event.
-    extents = {"temporal_breakdown": messages.WHOLE_TRACE} if any(scope.is_open for scope in scopes) else {}
+    extents = {"temporal_breakdown": "first to last GPU activity"} if any(scope.is_open for scope in scopes) else {}
     frame, by_gpu = temporal_breakdown(scopes), breakdown_by_gpu(scopes)
     tables = {"temporal_breakdown": frame} | ({"breakdown_by_gpu": by_gpu} if len(by_gpu) else {})
     return Answer(tables, notes, extents=extents, conclusion=_conclusion(frame))
@@ -113,16 +119,18 @@ def _conclusion(frame: pd.DataFrame) -> list[str]:
     found = outlier(ran.assign(lost_share=1 - ran["compute_share"]), "lost_share", lambda lost: brief_share(1 - lost))
     if found is None:
         return []
-    rest = max(messages.WITHOUT_COMPUTATION, key=lambda part: found[f"{part}_ns"])
+    rest = max(WITHOUT_COMPUTATION, key=lambda part: found[f"{part}_ns"])
     share = found[f"{rest}_share"]
     if rest == "idle" and share >= MOSTLY_IDLE:
-        return [messages.mostly_idle(found)]
-    return [messages.headline(found, rest, share if share >= LEAST_SAID else 0.0)]
+        idle = f"GPU idle {brief_share(found['idle_share'])} of the time (see idle-time){found.where}"
+        return [f"{idle}; it computes {brief_share(found['compute_share'])}{found.typical}"]
+    computes = f"the GPU computes {brief_share(found['compute_share'])} of the time{found.where}{found.typical}"
+    return [f"{computes}; {brief_share(share)} is {WITHOUT_COMPUTATION[rest]}" if share >= LEAST_SAID else computes]
 
 
 def figure(found: Answer) -> Figure:
     """Draw stacked bars, one per rank or step."""
-    return stacked_share_bars(found.main, PARTS, title=messages.TITLE)
+    return stacked_share_bars(found.main, PARTS, title="GPU time by activity")
 
 
 TABLES = {"temporal_breakdown": BREAKDOWN, "breakdown_by_gpu": BY_GPU}
@@ -132,7 +140,7 @@ ANALYSIS = Analysis(
     help="GPU time by activity: compute, exposed communication, exposed copies, idle.",
     more="Every nanosecond counts once, so the parts add up to the window.",
     question="how much of the time does the GPU compute, communicate, copy or idle?",
-    examples=("temporal-breakdown trace.json.gz", "temporal-breakdown job --per-step --csv times.csv"),
+    examples=("temporal-breakdown trace.json.gz", "temporal-breakdown job --per-step -o times.csv"),
     tables=TABLES,
     answer=answer,
     figure=figure,

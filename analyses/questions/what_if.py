@@ -12,18 +12,17 @@ from typing import Any
 
 from analyses.advice.facts import PathFacts
 from analyses.advice.gains import within_rows
-from analyses.advice.host_rules import host_may_poll
 from analyses.advice.recording_rules import mostly_start_up_ns, start_up_recorded
+from analyses.advice.rules import RULES
 from analyses.display.dataframe_text import more_ranks
 from analyses.display.labels import class_meanings, short_labels
-from analyses.display.sentence_format import brief_duration
+from analyses.display.phrases import NOT_RECORDED, OTHER_STEP, untrusted, whose
+from analyses.display.sentence_format import as_sentence, brief_duration, counted
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
-from analyses.messages import what_if as messages
-from analyses.messages.window import NOT_RECORDED, whose
 from analyses.source.graph_names import naming_notes_of_rows
 from analyses.source.window_report import (
+    WindowFacts,
     default_lines,
-    has_iteration,
     measured_subject,
     missing_lines,
     slack_lines,
@@ -38,10 +37,8 @@ from hta_graph.base.text.formatting import milliseconds
 from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
-from hta_graph.multi_rank.summary_job import MANY_RANKS
-from hta_graph.paths.critical_path import critical_path, require_all_rows
+from hta_graph.paths.critical_path import critical_path, has_partial_rows, require_all_rows
 from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.windows import Window, WindowQuery, resolved_window, step
 from hta_graph.what_if.bounds import Bounds, priced_window
@@ -62,6 +59,24 @@ from hta_graph.what_if.selectors import Selector, selected_parts
 from hta_graph.what_if.sensitivity import TOLERANCE_NS, Curve, next_on_path, sensitivity
 from hta_graph.what_if.slack import NearCritical, near_critical
 from hta_graph.what_if.step_predictions import StepPredictions, step_predictions
+
+PATH_BY_CLASS, PATH_BY_RANK, PATH_BY_HOST = (f"critical path by {what}" for what in ("class", "rank", "host"))
+OVERLAP = "% of the window; savings overlap, do not add them"
+SAVINGS = f"estimated savings by operator, kernel, module, frame, collective and rank ({OVERLAP})"
+SAVING_COLUMNS: Sequence[str] = (
+    *("on path ms", "2x saves ms", "2x saves %", "removed saves %", "kind", "name"),
+    *("next rank", "next bottleneck"),
+)
+ALL_CAN_CHANGE = "all of the path can change"
+HOW_TO_ASK = (
+    "Use --scale KIND:NAME=FACTOR to predict one of them, or --scenario NAME for a scenario (--scenarios lists all)."
+)
+CURVE_COLUMNS: Sequence[str] = ("factor", "length", "saved", "next rank", "next bottleneck")
+NEGATIVE_SAVINGS = (
+    "A negative saving makes the iterations before shorter by more: this one starts earlier, and then waits for work "
+    "that they used to hide."
+)
+MAY_BE_WAITING = " (may include waiting for other ranks)"
 
 
 @dataclass(frozen=True)
@@ -90,7 +105,9 @@ def scale_change(what: str, factor: float) -> NamedChange:
         UsageError: see :func:`scale`.
     """
     record = {"change": "scale", "what": what, "factor": factor}
-    return NamedChange(scale(what, factor), messages.scaled(what, factor), record)
+    return NamedChange(
+        scale(what, factor), f"{what} takes {f'{factor:g} times as long' if factor else 'no time'}", record
+    )
 
 
 def removal_change(what: str) -> NamedChange:
@@ -99,7 +116,7 @@ def removal_change(what: str) -> NamedChange:
     Raises:
         UsageError: see :func:`remove`.
     """
-    return NamedChange(remove(what), messages.removed(what), {"change": "remove", "what": what})
+    return NamedChange(remove(what), f"{what} is removed, with its launches", {"change": "remove", "what": what})
 
 
 def scenario_change(name: str, argument: str | None = None) -> NamedChange:
@@ -119,7 +136,7 @@ def scenario_lines() -> list[Line]:
         [f"{name}={known.argument.split()[-1].upper()}" if known.argument else name, known.says, known.assumes]
         for name, known in SCENARIOS.items()
     ]
-    return [messages.SCENARIOS, *table(rows, messages.SCENARIO_COLUMNS, left=[0, 1, 2], words=[1, 2])]
+    return ["scenarios", *table(rows, ("--scenario", "what changes", "assumption"), left=[0, 1, 2], words=[1, 2])]
 
 
 VISIBLE_BEND = 0.001
@@ -182,7 +199,7 @@ class WhatIf:
     def reliability(self) -> Reliability:
         """How far replay of the window can be trusted."""
         # Summaries of a job's ranks show no more than this, and its whole graphs answer as they do.
-        if not isinstance(self.replayed, Replayed) or len(self.graph.rank_graphs) > 1:
+        if not isinstance(self.replayed, Replayed) or self.graph.is_job:
             predicted = self.compared or self.replayed
             differs = self.of_steps.off_by(predicted.predicted_ns) if self.of_steps else 0.0
             found = Reliability(predicted.frozen_share, waiting_share=predicted.waiting_share, differs_share=differs)
@@ -259,15 +276,19 @@ def what_if(
     )
 
 
+MOST_SUMMARIES_PER_STEP = 32
+"""Files of more ranks are not read once more for each step."""
+
+
 def _of_steps(graph: DependencyGraph, window: WindowQuery, asked: Sequence[NamedChange]) -> StepPredictions | None:
     """Predict all steps where a rank is to be like the others: that is a question about a run, not one step.
 
-    Not of jobs of many ranks, whose files would be read once more for each step.
+    Not of jobs of very many rank summaries, whose files would be read once more for each step.
     """
     meant = window(graph)
     if not any(one.asked.startswith("rank_like_others") for one in asked) or meant.step is None or meant.form == "cpu":
         return None
-    if len(graph.rank_graphs) > MANY_RANKS:
+    if has_partial_rows(graph) and len(graph.rank_graphs) > MOST_SUMMARIES_PER_STEP:
         return None
     return step_predictions(graph, [one.change for one in asked], _iteration_of)
 
@@ -284,7 +305,7 @@ def _iteration_of(window: WindowQuery) -> WindowQuery:
 
 def _latency(graph: DependencyGraph, window: WindowQuery, asked: Sequence[NamedChange]) -> Replayed | None:
     """Replay the latency of a step after changes, where the iteration is of another length."""
-    if not asked or not has_iteration(window(graph), graph):
+    if not asked or not WindowFacts.of(window(graph), graph).has_iteration:
         return None
     # A change may name what only the iteration holds.
     with suppress(QueryError):
@@ -430,7 +451,7 @@ LEAST_NAMED_SHARE = 0.05
 NEW_SILENCE = 0.1
 """The share of a window that new time without an operator is worth a warning."""
 IS_A_BOUND = "like_median"
-"""A scenario that no change achieves: it bounds what noise costs (docs/evidence/replay.md)."""
+"""A scenario that no change achieves: it bounds what noise costs (docs/evidence.md)."""
 OF_RANK = re.compile(r"rank (\d+): (.*)", re.DOTALL)
 
 
@@ -460,19 +481,43 @@ def what_if_headline(found: WhatIf) -> list[str]:
     name = _window_name(found)
     if not replayed.saved_ns:
         less = bool(replayed.remarks)
-        said = messages.no_gain(name, replayed.measured_ns, is_unchanged=replayed.is_unchanged, means_less=less)
+        said = _no_gain(name, replayed.measured_ns, is_unchanged=replayed.is_unchanged, means_less=less)
         return [said, *_of_steps_lines(found), *_latency_lines(found)]
     saving, has_gpu_rows = found.within_rows(None, replayed.saved_ns), bool(found.graph.is_gpu.any())
     return [
-        messages.predicted(
+        _predicted(
             name, *_lengths(replayed.measured_ns - saving.ns, replayed.measured_ns), *_next_or_largest(found),
             at_least=saving.is_cut,
         ),
-        *([messages.beyond_rows(replayed.predicted_ns, has_gpu_rows=has_gpu_rows)] if saving.is_cut else []),
+        *([_beyond_rows(replayed.predicted_ns, has_gpu_rows=has_gpu_rows)] if saving.is_cut else []),
         *_of_steps_lines(found),
         *_start_lines(replayed),
         *_latency_lines(found),
     ]  # fmt: skip
+
+
+def _predicted(
+    window: str, after: str, before: str, change_text: str, next_one: str | None, largest: str | None, *,
+    at_least: bool = False,
+) -> str:  # fmt: skip
+    """Say how long the window would be, or at least would be, and what limits it then."""
+    least = "at least " if at_least else ""
+    behind = f"; next bottleneck: {next_one}" if next_one else f"; largest item: {largest}" if largest else ""
+    return f"{window}: {least}{after} instead of {before} ({change_text}){behind}"
+
+
+def _beyond_rows(predicted_ns: int, *, has_gpu_rows: bool = True) -> str:
+    """Say what replay predicts where rows allow less, and why the bound does not follow it."""
+    predicted = f"Replay predicts {brief_duration(predicted_ns)}, but "
+    if not has_gpu_rows:
+        return f"{predicted}no row shows what the host does in part of that time; the bound assumes that it stays."
+    return f"{predicted}then GPU work overlaps that does not overlap in the trace; the bound assumes that it cannot."
+
+
+def _no_gain(window: str, length_ns: int, *, is_unchanged: bool, means_less: bool) -> str:
+    """Say that the changes save nothing; ``means_less``: they affect less than they may seem to, as a note says."""
+    why = "the changes affect nothing on its path" if is_unchanged else "other work is the bottleneck"
+    return f"{window}: {brief_duration(length_ns)} as before{'' if means_less else f'; {why}'}"
 
 
 def _of_steps_lines(found: WhatIf) -> list[str]:
@@ -481,7 +526,15 @@ def _of_steps_lines(found: WhatIf) -> list[str]:
     if predicted is None:
         return []
     usual = _distinct_durations(predicted.usual_ns, round(median(predicted.measured_ns)))
-    return [messages.of_steps(len(predicted.steps), usual, _distinct_durations(*predicted.interval_ns))]
+    after, before = usual
+    low, high = _distinct_durations(*predicted.interval_ns)
+    again = "about the same" if low == high else f"{low} to {high}"
+    return [
+        (
+            f"Median of {len(predicted.steps)} steps: {after} instead of {before}; in another run {again} (90% "
+            "probability)."
+        )
+    ]
 
 
 def _start_lines(replayed: Replayed | JobPrediction) -> list[str]:
@@ -489,13 +542,23 @@ def _start_lines(replayed: Replayed | JobPrediction) -> list[str]:
     if not isinstance(replayed, Replayed) or replayed.saved_ns >= 0:
         return []
     ends_earlier_ns = replayed.starts_earlier_ns + replayed.saved_ns
-    return [messages.starts_earlier(replayed.starts_earlier_ns, ends_earlier_ns)] if ends_earlier_ns >= 0 else []
+    return [_starts_earlier(replayed.starts_earlier_ns, ends_earlier_ns)] if ends_earlier_ns >= 0 else []
+
+
+def _starts_earlier(starts_ns: int, ends_ns: int) -> str:
+    """Explain why an iteration becomes longer although nothing takes longer."""
+    ends = f"{brief_duration(ends_ns)} earlier" if ends_ns else "when it did"
+    return (
+        f"The iterations before end {brief_duration(starts_ns)} earlier, and this one ends {ends}: it starts earlier, "
+        "and then waits for work that they used to hide."
+    )
 
 
 def _latency_lines(found: WhatIf) -> list[str]:
     if found.latency is None:
         return []
-    return [messages.latency(*_lengths(found.latency.predicted_ns, found.latency.measured_ns))]
+    after, before, change_text = _lengths(found.latency.predicted_ns, found.latency.measured_ns)
+    return [f"Latency: {after} instead of {before} ({change_text})."]
 
 
 def _lengths(after_ns: int, before_ns: int) -> tuple[str, str, str]:
@@ -535,30 +598,38 @@ def _largest_savings(found: WhatIf) -> list[str]:
     """
     trusted = found.reliability
     if trusted.missing is not None:
-        return [messages.unknown_savings(_subject(found), trusted.missing, trusted.share)]
+        return [_unknown_savings(_subject(found), trusted.missing, trusted.share)]
     ranked = sorted((*_best_opportunity(found), *_best_scenario(found)), key=lambda one: -one.ns)
     if not ranked:
-        return [messages.nothing_to_gain(_window_name(found), found.replayed.measured_ns)]
+        return [
+            (
+                f"{_window_name(found)}: speeding up any part of its path would not shorten it "
+                f"({brief_duration(found.replayed.measured_ns)})"
+            )
+        ]
     first, *rest = ranked
     if trusted.reason is not None and first.ns < SMALL_SHARE * found.replayed.measured_ns:
         # What replay leaves fixed may hide a larger saving than the small one that is left.
-        unknown = messages.unknown_savings(_subject(found), trusted.reason, trusted.share)
-        return [unknown, *(messages.also(one.group, one.said) for one in ranked)]
+        unknown = _unknown_savings(_subject(found), trusted.reason, trusted.share)
+        return [unknown, *(_also(one.group, one.said) for one in ranked)]
     sure = (*_best_opportunity(found, sure=True), *_best_scenario(found, sure=True)) if first.may_be_waiting else ()
     without = sorted((one for one in sure if one.ns), key=lambda one: -one.ns)[:1]
     known = {one.said for one in without}
     facts = _facts_of_rank(found)
     once = start_up_recorded(facts) if facts else None
-    polls = host_may_poll(facts) if facts else None
-    if once and (start_up_ns := mostly_start_up_ns(once, found.replayed.measured_ns)):
+    polls = RULES["host_may_poll"](facts) if facts else None
+    if once and (start_up_ns := mostly_start_up_ns(once.evidence, found.replayed.measured_ns)):
         window, length_ns = _subject(found), found.replayed.measured_ns
-        said = messages.saving_of(start_up_ns, length_ns, at_most=False)
-        return [messages.start_up(window, said), *(messages.also(one.group, one.said) for one in ranked)]
+        said = _saving_and_share(start_up_ns, length_ns, at_most=False)
+        return [
+            f"{window}: one-time start-up takes {said}; record later to see what else can be saved",
+            *(_also(one.group, one.said) for one in ranked),
+        ]
     return [
-        messages.headline(_leading_name(found, first), first.said),
-        *(messages.also(messages.AMONG_OTHERS, _also_trusted(found, first, one)) for one in without),
+        f"{_leading_name(found, first)}: largest saving: {first.said}",
+        *(_also("except communication", _also_trusted(found, first, one)) for one in without),
         *(
-            messages.also(one.group, _also_trusted(found, first, one))
+            _also(one.group, _also_trusted(found, first, one))
             for one in rest
             if not (one.may_be_waiting or one.said in known)
         ),
@@ -566,9 +637,19 @@ def _largest_savings(found: WhatIf) -> list[str]:
     ]
 
 
+def _also(group: str, said: str) -> str:
+    """Say what saves most of the others."""
+    return f"Largest saving {group}: {said}."
+
+
+def _unknown_savings(window: str, reason: str, share: float) -> str:
+    """Say that the rows of a window do not show what changes would save: the headline."""
+    return f"{window}: savings are unknown, because {untrusted(reason, share)}"
+
+
 def _facts_of_rank(found: WhatIf) -> PathFacts | None:
     """Return facts about the critical path of a rank's window; None of jobs."""
-    if not isinstance(found.replayed, Replayed) or isinstance(found.graph, JobGraph):
+    if not isinstance(found.replayed, Replayed) or found.graph.is_job:
         return None
     return PathFacts.of(critical_path(found.graph, resolved_window(found.replayed.window)))
 
@@ -589,15 +670,37 @@ def _best_opportunity(found: WhatIf, *, sure: bool = False) -> list[Leading]:
     most, things = every[0], [one for one in every if one.kind != "class"]
     if most.kind != "class":
         following = _short_next(most.next) if most.next else None
-        said = messages.at_double_speed(
-            _short_selector(most), _saving_of(found, most), following, waits=most.may_be_waiting
-        )
-        return [Leading(most.saved_half_ns, messages.AMONG_ITEMS, said, most.may_be_waiting)]
-    alone = (_short_selector(things[0]), messages.saving(things[0].saved_half_ns, measured)) if things else None
+        said = _at_double_speed(_short_selector(most), _saving_of(found, most), following, waits=most.may_be_waiting)
+        return [
+            Leading(
+                most.saved_half_ns,
+                "among operators, kernels, modules, frames, collectives and ranks",
+                said,
+                most.may_be_waiting,
+            )
+        ]
+    alone = (_short_selector(things[0]), _saving(things[0].saved_half_ns, measured)) if things else None
     what = short_labels(found.graph)[most.name]
-    what = messages.mostly_gloo(what) if most.may_be_waiting and most.name == BoundBy.CPU_GAP.label else what
-    said = messages.class_at_double_speed(what, _saving_of(found, most), alone, waits=most.may_be_waiting)
-    return [Leading(most.saved_half_ns, messages.AMONG_CLASSES, said, most.may_be_waiting)]
+    what = f"{what} (mostly Gloo collectives)" if most.may_be_waiting and most.name == BoundBy.CPU_GAP.label else what
+    said = _class_at_double_speed(what, _saving_of(found, most), alone, waits=most.may_be_waiting)
+    return [Leading(most.saved_half_ns, "among classes", said, most.may_be_waiting)]
+
+
+def _at_double_speed(what: str, saved: str, next_one: str | None, *, waits: bool) -> str:
+    """Say what an item saves; ``waits``: it may be waiting."""
+    behind = f"; next bottleneck: {next_one}" if next_one else ""
+    return f"{what} at 2x speed, {saved}{MAY_BE_WAITING * waits}{behind}"
+
+
+def _class_at_double_speed(what: str, saved: str, item: tuple[str, str] | None, *, waits: bool) -> str:
+    """Say what a class saves, which none of its items comes near; ``item``: the largest one, and what it saves."""
+    single = f"; largest single item: {item[0]}, {item[1]}" if item else ""
+    return f"{what} at 2x speed, {saved}{MAY_BE_WAITING * waits}{single}"
+
+
+def _saving(saved_ns: int, whole_ns: int) -> str:
+    """Print a saving with its share of the window."""
+    return f"{brief_duration(saved_ns)} ({percent(saved_ns / max(whole_ns, 1))})"
 
 
 PROGRAM_SHARE = 0.9
@@ -612,7 +715,7 @@ def _saving_of(found: WhatIf, one: Opportunity) -> str:
     """Print what an item saves at twice its speed; as "at most" where rows allow no more."""
     promised = next(other.saved_half_ns for other in found.opportunities if other.what == one.what)
     at_most = promised > one.saved_half_ns
-    return messages.saving_of(one.saved_half_ns, found.replayed.measured_ns, at_most=at_most)
+    return _saving_and_share(one.saved_half_ns, found.replayed.measured_ns, at_most=at_most)
 
 
 def _best_scenario(found: WhatIf, *, sure: bool = False) -> list[Leading]:
@@ -624,9 +727,15 @@ def _best_scenario(found: WhatIf, *, sure: bool = False) -> list[Leading]:
             continue
         if saved.ns < LEAST_NAMED_SHARE * found.replayed.measured_ns or not saved.ns:
             return []
-        of = messages.saving_of(saved.ns, found.replayed.measured_ns, at_most=saved.is_cut)
-        return [Leading(saved.ns, messages.AMONG_SCENARIOS, messages.by_scenario(change.asked, of, waits=waits), waits)]
+        of = _saving_and_share(saved.ns, found.replayed.measured_ns, at_most=saved.is_cut)
+        return [Leading(saved.ns, "among scenarios", f"--scenario {change.asked}, {of}{MAY_BE_WAITING * waits}", waits)]
     return []
+
+
+def _saving_and_share(saved_ns: int, whole_ns: int, *, at_most: bool) -> str:
+    """Print a saving with its share of the window, and that; ``at_most``: rows allow no more."""
+    share = f"({percent(saved_ns / max(whole_ns, 1))} of {brief_duration(whole_ns)})"
+    return f"{'at most ' * at_most}{brief_duration(saved_ns)} {share}"
 
 
 def _leading_name(found: WhatIf, first: Leading) -> str:
@@ -645,12 +754,12 @@ def _window_name(found: WhatIf, *, moves_communication: bool = False) -> str:
 
 def _subject(found: WhatIf) -> str:
     """Name the window in front of a colon; of an engine's steps phase, count, batch and median."""
-    return measured_subject(found.replayed.window, found.graph)
+    return measured_subject(WindowFacts.of(found.replayed.window, found.graph))
 
 
 def _trusted(found: WhatIf, said: str, *, moves_communication: bool = False) -> str:
     trusted = found.reliability.of_communication if moves_communication else found.reliability
-    return said if trusted.reason is None else messages.not_reliable(said, trusted.reason, trusted.share)
+    return said if trusted.reason is None else f"{said} (not reliable: {untrusted(trusted.reason, trusted.share)})"
 
 
 def _distinct_durations(after_ns: int, before_ns: int) -> tuple[str, str]:
@@ -684,7 +793,12 @@ def _short_next(name: str) -> str:
     ('Linear_0 on rank 2', 'aten::mm')
     """
     rank, own = _split_rank(name)
-    return messages.on_rank(shorten_middle(short_name(own), LONGEST_NAME), rank)
+    return _on_rank(shorten_middle(short_name(own), LONGEST_NAME), rank)
+
+
+def _on_rank(name: str, rank: str) -> str:
+    """Name what comes next, with its rank if it has one."""
+    return f"{name} on rank {rank}" if rank else name
 
 
 def _split_rank(name: str | None) -> tuple[str, str]:
@@ -701,19 +815,42 @@ def _window_lines(found: WhatIf) -> list[Line]:
     of = whose(graph.rank, len(graph.rank_graphs))
     chosen = default_lines(window, graph, ())[:1]
     if found.of_steps and window.is_default:
-        chosen = [messages.typical_step(window.label, len(found.of_steps.steps))]
-    return [f"{graph.path.name}{of}", *window_lines(window, graph), *missing_lines(window), *chosen]
+        chosen = [
+            (
+                f"{window.label} is predicted closest to the median of {counted(len(found.of_steps.steps), 'step')}; "
+                f"{OTHER_STEP}."
+            )
+        ]
+    return [f"{graph.path.name}{of}", *window_lines(WindowFacts.of(window, graph)), *missing_lines(window), *chosen]
 
 
 def _assumption_lines(found: WhatIf) -> list[Line]:
     """Say what was changed, what that assumes, and how much of the path rests on what."""
-    changed = [messages.change(one.says, one.assumes) for one in found.asked]
+    changed = [
+        (f"Change: {one.says}." + (f" Assumption: {one.assumes}." if one.assumes else "")) for one in found.asked
+    ]
     replayed = found.replayed
-    rests = messages.rests(
+    rests = _rests(
         replayed.earlier_share, replayed.frozen_share, replayed.inferred_share,
         is_step=replayed.window.step is not None,
     )  # fmt: skip
     return [*changed, rests, *_naming_lines(found), *_new_silence(found)]
+
+
+def _rests(earlier_share: float, fixed_share: float, inferred_share: float, *, is_step: bool) -> str:
+    """Say how much of the path rests on what."""
+    earlier = "earlier steps' work" if is_step else "work launched before the window"
+    parts = {
+        f"is {earlier}, which changes do not affect": earlier_share,
+        "is fixed in every scenario (unexplained, or communication without a known partner)": fixed_share,
+    }
+    said = [(percent(share), what) for what, share in parts.items() if share]
+    fixed = (
+        "; ".join(f"{share}{' of the path' if not at else ''} {what}" for at, (share, what) in enumerate(said))
+        or ALL_CAN_CHANGE
+    )
+    inferred = f"; {percent(inferred_share)} depends on inferred edges" if inferred_share else ""
+    return as_sentence(f"{fixed}{inferred}")
 
 
 def _naming_lines(found: WhatIf) -> list[str]:
@@ -730,7 +867,12 @@ def _new_silence(found: WhatIf) -> list[str]:
     before, after = (path.by_bound_ns[silent] for path in (found.replayed.path_before, found.replayed.path_after))
     if not found.asked or after - before < NEW_SILENCE * found.replayed.measured_ns:
         return []
-    return [messages.new_silence(after - before)]
+    return [
+        (
+            f"{brief_duration(after - before)} without an operator becomes part of the path. If the host waits there "
+            "without a record, more would be saved; analyze a single step (--step N)."
+        )
+    ]
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -746,9 +888,9 @@ def _class_lines(found: WhatIf) -> list[Line]:
     shown = sorted((bound for bound in before if before[bound] or after[bound]), key=lambda bound: -before[bound])
     meanings, words = class_meanings(found.graph), short_labels(found.graph)
     rows = [[*_three_times(before[bound], after[bound]), words[bound], meanings[bound]] for bound in shown]
-    whole = [*_three_times(found.replayed.measured_ns, found.replayed.predicted_ns), messages.TOTAL, ""]
+    whole = [*_three_times(found.replayed.measured_ns, found.replayed.predicted_ns), "total", ""]
     header = ["before", "after", "saved", "class", ""]
-    return [messages.PATH_BY_CLASS, *table([*rows, whole], header, left=[3, 4], words=[4])]
+    return [PATH_BY_CLASS, *table([*rows, whole], header, left=[3, 4], words=[4])]
 
 
 def _three_times(before_ns: int, after_ns: int) -> list[str]:
@@ -762,18 +904,18 @@ def _rank_lines(found: WhatIf) -> list[Line]:
     if len(before) < 2 or not shown:
         return []
     rows = [[duration_text(before[rank]), duration_text(after[rank]), str(rank)] for rank in shown[:ROWS_LISTED]]
-    listed = ["", messages.PATH_BY_RANK, *table(rows, ["before", "after", "rank"]), *more_ranks(len(shown) - len(rows))]
+    listed = ["", PATH_BY_RANK, *table(rows, ["before", "after", "rank"]), *more_ranks(len(shown) - len(rows))]
     was, now = (time_by_host(found.graph, times) for times in (before, after))
     most = sorted(now, key=lambda host: -max(was[host], now[host]))
     hosts = [[duration_text(was[host]), duration_text(now[host]), clipped(host, LONGEST_NAME)] for host in most]
     by_host = table(hosts[:ROWS_LISTED], ["before", "after", "host"], left=[2])
-    return [*listed, *(["", messages.PATH_BY_HOST, *by_host] if by_host else [])]
+    return [*listed, *(["", PATH_BY_HOST, *by_host] if by_host else [])]
 
 
 def _event_lines(found: WhatIf) -> list[Line]:
     """List what takes most of the path after the changes."""
     graph, words = found.graph, short_labels(found.graph)
-    several, length = len(graph.rank_graphs) > 1, max(found.replayed.predicted_ns, 1)
+    several, length = graph.is_job, max(found.replayed.predicted_ns, 1)
     columns = found.replayed.path_after.by_name()
     rows = [
         [
@@ -784,7 +926,7 @@ def _event_lines(found: WhatIf) -> list[Line]:
     ]  # fmt: skip
     header = ["time", "share", *(["rank"] if several else []), "class", "name"]
     texts = [len(header) - 2, len(header) - 1]
-    return [messages.LARGEST_AFTER, *table(rows, header, left=texts, names=texts[1:])]
+    return ["largest items on the critical path after the changes", *table(rows, header, left=texts, names=texts[1:])]
 
 
 def _opportunity_lines(found: WhatIf) -> list[Line]:
@@ -793,24 +935,28 @@ def _opportunity_lines(found: WhatIf) -> list[Line]:
     items = [one for one in every if one.kind != "class"][:ROWS_LISTED]
     classes = [one for one in every if one.kind == "class"]
     hidden = len(found.opportunities) - len(items) - len(classes)
-    more = [messages.more_savings(hidden)] if hidden > 0 else []
+    more = (
+        [f"  … and {hidden} more, some of them the same items under other names; --json FILE lists all"]
+        if hidden > 0
+        else []
+    )
     scenarios = found.scenarios_within_rows
     most_of_items, most_of_classes = (max((one.saved_half_ns for one in of), default=0) for of in (items, classes))
     tables = [
-        (most_of_items, messages.SAVINGS, [*_savings_table(items, found), *more]),
-        (most_of_classes, messages.CLASS_SAVINGS, _savings_table(classes, found)),
-        (scenarios[0][1].ns if scenarios else 0, messages.SCENARIO_SAVINGS, _scenario_lines(found)),
+        (most_of_items, SAVINGS, [*_savings_table(items, found), *more]),
+        (most_of_classes, f"estimated savings by class ({OVERLAP})", _savings_table(classes, found)),
+        (scenarios[0][1].ns if scenarios else 0, f"estimated savings by scenario ({OVERLAP})", _scenario_lines(found)),
     ]  # fmt: skip
     listed = [["", title, *lines] for _, title, lines in sorted(tables, key=lambda one: -one[0]) if lines]
-    nothing = [] if items or classes else ["", messages.NOTHING_CAN_CHANGE]
+    nothing = [] if items or classes else ["", "Nothing on the path can change."]
     least = min((min(one.saved_half_ns, one.saved_free_ns) for one in (*items, *classes)), default=0)
-    negative = ["", messages.NEGATIVE_SAVINGS] if -least >= MIN_SHARE * found.replayed.measured_ns else []
-    return [*nothing, *(line for lines in listed for line in lines), *negative, "", messages.HOW_TO_ASK]
+    negative = ["", NEGATIVE_SAVINGS] if -least >= MIN_SHARE * found.replayed.measured_ns else []
+    return [*nothing, *(line for lines in listed for line in lines), *negative, "", HOW_TO_ASK]
 
 
 def _savings_table(shown: Sequence[Opportunity], found: WhatIf) -> list[Line]:
-    several, is_class = len(found.graph.rank_graphs) > 1, all(one.kind == "class" for one in shown)
-    header = [name for name in messages.SAVING_COLUMNS if several or name != "next rank"]
+    several, is_class = found.graph.is_job, all(one.kind == "class" for one in shown)
+    header = [name for name in SAVING_COLUMNS if several or name != "next rank"]
     rows = [_opportunity_row(one, found) for one in shown]
     if is_class:
         header[4:6], rows = ["class"], [[*row[:4], *row[5:]] for row in rows]
@@ -828,8 +974,12 @@ def _scenario_lines(found: WhatIf) -> list[Line]:
         for one, saved in found.scenarios_within_rows
         if saved.ns >= MIN_SHARE * measured
     ]
-    listed = table(rows, messages.SCENARIO_SAVING_COLUMNS, left=[2, 3], words=[3])
-    bound = [messages.ONLY_A_BOUND] if any(row[2] == IS_A_BOUND for row in rows) else []
+    listed = table(rows, ("saves ms", "saves %", "--scenario", "assumption"), left=[2, 3], words=[3])
+    bound = (
+        ["like_median is no action: it bounds what variation between equal steps costs."]
+        if any(row[2] == IS_A_BOUND for row in rows)
+        else []
+    )
     return [*listed, *bound]
 
 
@@ -839,7 +989,7 @@ def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:
         milliseconds(one.on_path_ns), milliseconds(one.saved_half_ns), _bare_percent(one.saved_half_ns / measured),
         _bare_percent(one.saved_free_ns / measured), one.kind,
         short_labels(found.graph)[one.name] if one.kind == "class" else one.name,
-        *([rank] if len(found.graph.rank_graphs) > 1 else []), following,
+        *([rank] if found.graph.is_job else []), following,
     ]  # fmt: skip
 
 
@@ -857,8 +1007,8 @@ def _curve_lines(curve: Curve) -> list[Line]:
         ]
         for factor, predicted, _, following in curve.corners
     ]  # fmt: skip
-    header = [name for name in messages.CURVE_COLUMNS if several or name != "next rank"]
+    header = [name for name in CURVE_COLUMNS if several or name != "next rank"]
     return [
-        messages.curve(curve.what, LONGEST_NAME),
+        f"length by the factor of {clipped(curve.what, LONGEST_NAME)}; linear between rows",
         *table(rows, header, left=[len(header) - 1], names=[len(header) - 1]),
     ]

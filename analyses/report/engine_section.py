@@ -16,10 +16,10 @@ import numpy as np
 
 from analyses.declare.scope import whole
 from analyses.display.screen_columns import SHARE_OF
+from analyses.display.sentence_format import counted
 from analyses.display.text_layout import duration_text
-from analyses.messages import report as words
-from analyses.messages import serving as messages
-from analyses.questions.serving import PART_COLOUR, answer, time_parts
+from analyses.questions.serving import PART_COLOUR, PARTS, answer, time_parts
+from analyses.report.page_labels import capitalized, sentence, steps_left_out, without_commands
 from analyses.report.page_tables import Bar, Section, SectionTable, time_bar
 from analyses.report.wait_heatmap import HeatmapTick, ticks_of
 from hta_graph.base.arrays import summed_by
@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from analyses.report.timeline import TimelinePage
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.model import Floats, Ints
+
+ENGINE_STEPS_MEANING = (
+    "The steps of the inference engine in the whole recording. GPU work belongs to the step that launched it. The "
+    "iteration of a step is from the end of the GPU work before it to the end of its own."
+)
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, BELOW = 1000, 64, 990, 10, 210, 46
 """Of the picture and of the bars in it, in units of the picture."""
@@ -100,12 +105,10 @@ def engine_sections(graphs: Mapping[int, DependencyGraph], rank: int, timeline: 
     tables = [_phases_table(found), _gaps_table(found), *_sizes_tables(found)]
     if len(own):
         tables.append(_steps_table(own, graphs[rank], timeline))
-    notes = [words.sentence(words.without_commands(line)) for line in (*found.headline, *found.closing)]
+    notes = [sentence(without_commands(line)) for line in (*found.headline, *found.closing)]
     figure = steps_figure(own) if len(own) else None
     return [
-        EngineSection(
-            words.ENGINE_STEPS, words.ENGINE_STEPS_MEANING, tables, notes, template="engine_part.html", figure=figure
-        )
+        EngineSection("Engine steps", ENGINE_STEPS_MEANING, tables, notes, template="engine_part.html", figure=figure)
     ]
 
 
@@ -115,14 +118,16 @@ def _phases_table(found: Answer) -> SectionTable:
     longest = int(frame["time_ns"].max())
     times = frame[parts].fillna(0).mul(frame["time_ns"], axis=0).to_numpy()
     bars, legend = _bars_of_parts(times.round().astype(np.int64), longest)
-    title = words.capitalized(found.title_of("engine_phases"))
-    of = {"time_share": words.ALL_STEPS_TIME}
-    return SectionTable(title, frame, bars, legend=legend, share_of=of, note=words.SHARES_OF_PHASE)
+    title = capitalized(found.title_of("engine_phases"))
+    of = {"time_share": "the time of all steps"}
+    return SectionTable(
+        title, frame, bars, legend=legend, share_of=of, note="Other percentages are of the phase's time."
+    )
 
 
 def _bars_of_parts(times: Ints, longest_ns: int) -> tuple[list[Bar], dict[str, str]]:
     """Return rows of times (ns) by part as bars, and the colors of the parts that any of them has."""
-    parts = [(label, PART_COLOUR[part]) for part, label in messages.PARTS.items()]
+    parts = [(label, PART_COLOUR[part]) for part, label in PARTS.items()]
     bars = [
         time_bar([(label, ns, colour) for (label, colour), ns in zip(parts, row, strict=True)], longest_ns)
         for row in times.tolist()
@@ -134,13 +139,13 @@ def _gaps_table(found: Answer) -> SectionTable:
     frame = found.tables["step_gaps"]
     longest = int(frame["idle_ns"].max()) if len(frame) else 0
     bars = [time_bar([("idle", ns, IDLE_COLOUR)], longest) for ns in frame["idle_ns"].tolist()]
-    title = words.capitalized(found.title_of("step_gaps"))
+    title = capitalized(found.title_of("step_gaps"))
     return SectionTable(title, frame, bars, share_of=SHARE_OF["step_gaps"])
 
 
 def _sizes_tables(found: Answer) -> list[SectionTable]:
     frame = found.tables["graph_sizes"]
-    title = words.capitalized(found.title_of("graph_sizes"))
+    title = capitalized(found.title_of("graph_sizes"))
     return [SectionTable(title, frame, share_of=SHARE_OF["graph_sizes"])] if len(frame) else []
 
 
@@ -150,8 +155,8 @@ def _steps_table(frame: pd.DataFrame, graph: DependencyGraph, timeline: Timeline
     bars, legend = _bars_of_parts(np.stack([*time_parts(listed).values()], axis=1), int(listed["iteration_ns"].max()))
     work = {row.number: (row.gpu_end_ns - row.own_ns, row.gpu_end_ns) for row in engine_step_table(graph)}
     links = [timeline.link(*work[number]) for number in listed["step"].tolist()]
-    note = words.steps_left_out(len(frame) - len(listed)) if len(listed) < len(frame) else ""
-    return SectionTable(words.ALL_ENGINE_STEPS, listed, bars, links, legend=legend, note=note)
+    note = steps_left_out(len(frame) - len(listed)) if len(listed) < len(frame) else ""
+    return SectionTable("Engine steps one by one", listed, bars, links, legend=legend, note=note)
 
 
 def steps_figure(frame: pd.DataFrame) -> StepsFigure:
@@ -164,7 +169,7 @@ def steps_figure(frame: pd.DataFrame) -> StepsFigure:
     pitch = (RIGHT - LEFT) / len(count)
     begins = (LEFT + pitch * (np.arange(len(count)) + (1 - BAR_SHARE) / 2)).round(2)
     scale, reached, shapes = (BOTTOM - TOP) / most, np.zeros(len(count)), []
-    for name, label in messages.PARTS.items():
+    for name, label in PARTS.items():
         above = reached + parts[name]
         outline = "".join(
             f"M{x:g} {bottom:g}h{pitch * BAR_SHARE:.2f}V{top:g}h-{pitch * BAR_SHARE:.2f}z"
@@ -185,8 +190,8 @@ def steps_figure(frame: pd.DataFrame) -> StepsFigure:
         round(pitch * BAR_SHARE, 2),
         _ticks_across(frame["step"].to_numpy(), first, pitch),
         [HeatmapTick(BOTTOM - scale * 1e6 * ms, f"{ms:g}") for ms in ticks_of(most / 1e6, TICKS)],
-        words.engine_figure(len(frame)),
-        words.steps_per_bar(per_bar) if per_bar > 1 else "",
+        f"Iterations of {counted(len(frame), 'step')} by part, in ms",
+        f"Each bar is the mean of {per_bar:,} consecutive steps." if per_bar > 1 else "",
     )
 
 
@@ -197,7 +202,7 @@ def _tooltips(frame: pd.DataFrame, first: Ints, count: Ints, parts: Mapping[str,
     for at, (begin, own) in enumerate(zip(first.tolist(), count.tolist(), strict=True)):
         last = begin + own - 1
         name = f"{phases[begin]} step {steps[begin]}" if own == 1 else f"steps {steps[begin]} to {steps[last]}"
-        times = {label: round(float(parts[part][at])) for part, label in messages.PARTS.items()}
+        times = {label: round(float(parts[part][at])) for part, label in PARTS.items()}
         said.append(f"{name}: {', '.join(f'{label} {duration_text(ns)}' for label, ns in times.items() if ns)}")
     return said
 

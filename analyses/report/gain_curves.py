@@ -12,8 +12,7 @@ from analyses.advice.gains import within_rows
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.labels import SHORT
 from analyses.display.sentence_format import brief_duration, brief_share, time_and_share
-from analyses.messages import report as words
-from analyses.report.page_labels import page_labels
+from analyses.report.page_labels import SAVINGS, page_labels
 from hta_graph.base.arrays import summed_by
 from hta_graph.base.progress import tracked
 from hta_graph.base.text.shorten import short_name, shorten_middle
@@ -63,7 +62,7 @@ TICKS = 6
 
 
 @dataclass(frozen=True)
-class Gain:
+class OpportunityCurve:
     """An opportunity, others that would save as much, how the window depends on its time, and its largest class."""
 
     chosen: Opportunity
@@ -78,13 +77,13 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class Gains:
+class OpportunityCurves:
     """What a window could save: the table of opportunities, and the distinct ones, the largest first."""
 
     graph: DependencyGraph
     window: Window
     table: pd.DataFrame
-    drawn: Sequence[Gain]
+    drawn: Sequence[OpportunityCurve]
 
     @property
     def length_ns(self) -> int:
@@ -101,18 +100,25 @@ class Gains:
             return f"{said}."
         factor, _, slope, following = turn
         next_one = _next_text(following) if following else ""
-        return f"{said}. {words.turning_point(brief_share(factor), next_one, saves_less=bool(slope))}"
+        return f"{said}. {_turning_point_sentence(brief_share(factor), next_one, saves_less=bool(slope))}"
 
 
-def find_gains(graph: DependencyGraph, window: Window) -> Gains:
+def _turning_point_sentence(share_of_time: str, following: str, *, saves_less: bool) -> str:
+    """Say from where on more speed saves less."""
+    effect = "further speedup saves less" if saves_less else "further speedup saves nothing"
+    after = f"; {_next_bottleneck(following)}" if following else ""
+    return f"Below {share_of_time} of its time, {effect}{after}."
+
+
+def find_gains(graph: DependencyGraph, window: Window) -> OpportunityCurves:
     """Find what a window could save, and choose what is worth a curve."""
     query, length = resolved_window(window), window.end_ns - window.start_ns
     base = replay_graph(graph, query)
     listed, drawn = within_rows(base, opportunity_rows(base)), []
     for chosen, *others in tracked(_opportunities_to_draw(listed, length)):
         curve = sensitivity(graph, chosen.what, query, within_ns=round(LEAST_BEND_SHARE * length))
-        drawn.append(Gain(chosen, tuple(others), curve, _class_of(base, chosen)))
-    return Gains(graph, window, opportunity_frame(listed), drawn)
+        drawn.append(OpportunityCurve(chosen, tuple(others), curve, _class_of(base, chosen)))
+    return OpportunityCurves(graph, window, opportunity_frame(listed), drawn)
 
 
 def _class_of(base: ReplayGraph, one: Opportunity) -> str:
@@ -130,8 +136,13 @@ def conclusion_without_curves(outlook: JobOpportunities) -> str:
     if not chosen:
         return ""
     one = _first_actionable(chosen)
-    following = f"; {words.next_bottleneck(_next_text(one.next))}" if one.next else ""
+    following = f"; {_next_bottleneck(_next_text(one.next))}" if one.next else ""
     return f"{_conclusion(one, graph, window)}{following}."
+
+
+def _next_bottleneck(following: str) -> str:
+    """Name what limits the window next."""
+    return f"next bottleneck: {following}"
 
 
 def distinct_opportunities(outlook: JobOpportunities) -> list[Opportunity]:
@@ -168,10 +179,10 @@ def gain_name(one: Opportunity) -> str:
 
 def _conclusion(one: Opportunity, graph: DependencyGraph, window: Window) -> str:
     name = page_labels(graph)[one.name] if one.kind == "class" else gain_name(one)
-    name = words.work_of(name) if one.kind == "rank" else name
+    name = f"the work of {name}" if one.kind == "rank" else name
     length = window.end_ns - window.start_ns
     half, free = (time_and_share(saved, length) for saved in (one.saved_half_ns, one.saved_free_ns))
-    return words.largest_saving(name, half, free)
+    return f"Largest saving: {name} at 2x speed saves {half}; removing it saves {free}"
 
 
 def _group_equal_gains(found: Iterable[Opportunity], alike_ns: float) -> list[list[Opportunity]]:
@@ -207,9 +218,13 @@ def corner_text(curve: Curve, corner: Corner) -> str:
     """Describe a corner of a curve: its place, and what comes onto the path there."""
     factor, predicted, _, following = corner
     saved = time_and_share(curve.measured_ns - predicted, curve.measured_ns)
-    return words.corner(
-        brief_share(factor), brief_duration(predicted), saved, _next_text(following) if following else ""
-    )
+    return _corner(brief_share(factor), brief_duration(predicted), saved, _next_text(following) if following else "")
+
+
+def _corner(share_of_time: str, length: str, saved: str, following: str) -> str:
+    """Describe a corner of a curve."""
+    comes = f"; {_next_bottleneck(following)}" if following else ""
+    return f"at {share_of_time} of its time: {length}, saves {saved}{comes}"
 
 
 @dataclass(frozen=True)
@@ -248,8 +263,8 @@ def gain_curves(*curves: Curve) -> Figure:
         curves: what :func:`hta_graph.sensitivity` returns, of one window.
     """
     if not curves:
-        return empty_figure(words.SAVINGS, words.NOTHING_TO_SAVE)
-    made = new_figure(title=words.SAVINGS, x=words.CURVE_AXIS)
+        return empty_figure(SAVINGS, "nothing on the path can take less time")
+    made = new_figure(title=SAVINGS, x="time it takes, as a share of the recorded time")
     for curve in curves:
         made.add_scatter(
             name=shorten_middle(curve.what, LONGEST_LINE_NAME),

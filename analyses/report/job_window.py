@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.paths.critical_path import CriticalPath, critical_paths
 from hta_graph.paths.step_table import StepRow
 from hta_graph.paths.window_ends import sink_at, steps_by_number
@@ -20,7 +19,7 @@ def is_shared(job: CriticalPath | None) -> bool:
 
 def rank_windows(job: CriticalPath, graphs: Mapping[int, DependencyGraph]) -> dict[int, WindowQuery]:
     """Return the window of a job's step on the clock of each rank that has the step; none of another window."""
-    if not is_shared(job) or not isinstance(job.graph, JobGraph):
+    if not is_shared(job):
         return {}
     clocks = job.graph.clock_table
     ahead = dict(zip(clocks.rank.tolist(), clocks.offset.tolist(), strict=True))

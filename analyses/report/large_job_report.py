@@ -6,13 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyses.advice.verdict import representative_ranks
+from analyses.advice.verdict import WHY_REPRESENTATIVE, representative_ranks
 from analyses.declare.scope import Scope, empty_scope, in_window
-from analyses.messages import report as words
-from analyses.messages.verdict import WHY_REPRESENTATIVE
 from analyses.questions import catalogue
 from analyses.report.gain_curves import distinct_opportunities, worth_a_card
 from analyses.report.opportunities import opportunities_of_summaries
+from analyses.report.page_labels import run_name
 from analyses.report.page_tables import Section
 from analyses.report.report import over_window_of_job, page, rank_sections, steps_section, timeline_steps
 from analyses.report.sections import job_section
@@ -23,7 +22,7 @@ from hta_graph.what_if.predict import WindowReplay, summary_replay
 
 if TYPE_CHECKING:
     from analyses.declare.answer import Answer
-    from hta_graph.graph.job_graph import JobGraph
+    from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.step_table import StepRow
     from hta_graph.paths.windows import WindowQuery
 
@@ -44,7 +43,7 @@ class LargeJob:
     shown_as: Mapping[int, str]
 
 
-def large_job(job: JobGraph, window: WindowQuery, data_load: Sequence[str] = ()) -> LargeJob:
+def large_job(job: DependencyGraph, window: WindowQuery, data_load: Sequence[str] = ()) -> LargeJob:
     """Ask a job of rank summaries.
 
     Raises:
@@ -62,7 +61,7 @@ def large_job(job: JobGraph, window: WindowQuery, data_load: Sequence[str] = ())
     return LargeJob(path, waiting, together, replayed, shown_as)
 
 
-def _scopes(job: JobGraph, window: WindowQuery, missing: Collection[int]) -> list[Scope]:
+def _scopes(job: DependencyGraph, window: WindowQuery, missing: Collection[int]) -> list[Scope]:
     """Return the window of each rank; those that lack it are there, so that what ranks did together stays known."""
     graphs = {part.rank: job.graph(part.rank) for part in job.rank_graphs}
     found = {rank: in_window(rank, graph, window) for rank, graph in graphs.items() if rank not in missing}
@@ -103,7 +102,7 @@ def large_job_page(
         _representative_ranks_section(many),
         *of_ranks,
     ]
-    run = words.run_name(path.graph.path.name, len(path.graph.rank_graphs))
+    run = run_name(path.graph.path.name, len(path.graph.rank_graphs))
     chosen = worth_a_card(distinct_opportunities(outlook)) if outlook else []
     window = paths[first].window
     link = timeline.link(window.start_ns, window.end_ns)
@@ -113,4 +112,10 @@ def large_job_page(
 def _representative_ranks_section(many: LargeJob) -> Section:
     """Say which ranks follow, and why these."""
     reasons = [(rank, WHY_REPRESENTATIVE[reason]) for rank, reason in many.shown_as.items()]
-    return Section(words.DETAIL_RANKS, words.detail_ranks(len(many.path.graph.rank_graphs), reasons))
+    return Section("Ranks in detail", _detail_ranks(len(many.path.graph.rank_graphs), reasons))
+
+
+def _detail_ranks(count: int, reasons: Sequence[tuple[int, str]]) -> str:
+    """Say which ranks of a large job are shown in detail, and why."""
+    shown = "; ".join(f"rank {rank}, {reason}" for rank, reason in reasons)
+    return f"Shown in detail, of {count:,} ranks: {shown}. For another rank, run hta-graph report INPUT --rank N."

@@ -14,19 +14,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from analyses.display.phrases import untrusted
 from analyses.display.sentence_format import brief_duration, brief_share
-from analyses.messages import report as words
-from analyses.messages.verdict import untrusted
 from analyses.report.gain_curves import (
-    Gain,
-    Gains,
+    OpportunityCurve,
+    OpportunityCurves,
     SavedTick,
     conclusion_without_curves,
     corner_text,
     find_gains,
     saved_ticks,
 )
-from analyses.report.page_labels import page_labels
+from analyses.report.page_labels import SAVINGS, length_name, page_labels, sentence
 from analyses.report.page_tables import Bar, Section, SectionTable, time_bar
 from hta_graph.base.colours import BOUND_COLOUR, NEUTRAL_COLOUR
 from hta_graph.base.errors import HtaGraphError, QueryError
@@ -43,6 +42,12 @@ if TYPE_CHECKING:
 
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.paths.critical_path import CriticalPath
+
+ASSUMPTIONS = (
+    "The dependency graph is replayed with less time for one item. All other work keeps its duration, and waits follow "
+    "from the dependencies. An operator or module includes everything it launches. Work that runs concurrently is "
+    "assumed not to slow down."
+)
 
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 1000, 130, 610, 14, 270
@@ -109,7 +114,7 @@ class GainFigure:
         return "; ".join(f"{line.name}: {line.gained}" for line in self.lines)
 
 
-def gain_figure(gains: Sequence[Gain]) -> GainFigure:
+def gain_figure(gains: Sequence[OpportunityCurve]) -> GainFigure:
     """Draw one line for each."""
     ticks = saved_ticks([gain.curve for gain in gains])
     ends = [_height_of(gain.curve.corners[-1][1], ticks) for gain in gains]
@@ -122,12 +127,12 @@ def gain_figure(gains: Sequence[Gain]) -> GainFigure:
     return GainFigure(WIDTH, BOTTOM + 50, across, down, lines)
 
 
-def _dashes_of(gains: Sequence[Gain]) -> list[str]:
+def _dashes_of(gains: Sequence[OpportunityCurve]) -> list[str]:
     """Choose dashes that distinguish lines of one class, which share its color."""
     return [DASHES[sum(before.bound == one.bound for before in gains[:at])] for at, one in enumerate(gains)]
 
 
-def _line_of(gain: Gain, ticks: Sequence[SavedTick], dash: str, label: float) -> GainLine:
+def _line_of(gain: OpportunityCurve, ticks: Sequence[SavedTick], dash: str, label: float) -> GainLine:
     one, curve = gain.chosen, gain.curve
     places = [(_place_of(corner[0]), _height_of(corner[1], ticks)) for corner in curve.corners]
     corners = [
@@ -144,8 +149,8 @@ def _line_of(gain: Gain, ticks: Sequence[SavedTick], dash: str, label: float) ->
         places[-1][1],
         label,
         gain.name,
-        words.line_label(one.kind, half, free),
-        f"{one.kind} {one.name}" + (words.saves_the_same(also) if also else ""),
+        f"{one.kind}: 2x speed −{half}, removed −{free}",
+        f"{one.kind} {one.name}" + (f"; {also} would save the same" if also else ""),
     )
 
 
@@ -187,31 +192,31 @@ class GainSection(Section):
     assumed: Sequence[str] = field(default_factory=tuple)
 
 
-def gains_of(path: CriticalPath) -> tuple[Gains | None, str]:
+def gains_of(path: CriticalPath) -> tuple[OpportunityCurves | None, str]:
     """Find what the window of a path could save, of a step its iteration; where it cannot be replayed, return why."""
     try:
         # A job's window of a step is its iteration; other windows of a job are replayed as they are, by summaries too.
-        is_job = len(path.graph.rank_graphs) > 1
+        is_job = path.graph.is_job
         return find_gains(path.graph, path.window if is_job else priced_window(path.graph, path.window)), ""
     # A window that cannot be replayed must not cost the reader all the rest.
     except HtaGraphError as error:
         return None, str(error)
 
 
-def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") -> list[Section]:
+def gain_sections(path: CriticalPath, gains: OpportunityCurves | None, failure: str = "") -> list[Section]:
     """Return what the window of a path, a rank's or a job's, could save; nothing where nothing would be saved."""
     if gains is None:
-        return [Section(words.SAVINGS, "", notes=[words.sentence(failure)])]
+        return [Section(SAVINGS, "", notes=[sentence(failure)])]
     if not gains.drawn:
         return []
     try:
-        near, notes = ([], []) if len(path.graph.rank_graphs) < 2 else _near_tables(path)
+        near, notes = ([], []) if not path.graph.is_job else _near_tables(path)
         assumed = _assumptions(replay(path.graph, window=resolved_window(gains.window)))
     except HtaGraphError as error:
-        return [Section(words.SAVINGS, "", notes=[words.sentence(str(error))])]
+        return [Section(SAVINGS, "", notes=[sentence(str(error))])]
     return [
         GainSection(
-            words.SAVINGS,
+            SAVINGS,
             "",
             [_opportunity_table(path.graph, gains.table, gains.length_ns, gains.drawn), *near],
             [*_not_reliable(path, gains), gains.conclusion, *_base_of_savings(path, gains), *notes],
@@ -223,19 +228,24 @@ def gain_sections(path: CriticalPath, gains: Gains | None, failure: str = "") ->
     ]
 
 
-def _not_reliable(path: CriticalPath, gains: Gains) -> list[str]:
+def _not_reliable(path: CriticalPath, gains: OpportunityCurves) -> list[str]:
     """Say first where replay cannot be trusted."""
     found = reliability(replay_graph(path.graph, resolved_window(gains.window)))
     if found.reason is None:
         return []
-    return [words.not_reliable(untrusted(found.reason, found.share))]
+    return [f"These savings are not reliable: {untrusted(found.reason, found.share)}."]
 
 
-def _base_of_savings(path: CriticalPath, gains: Gains) -> list[str]:
+def _base_of_savings(path: CriticalPath, gains: OpportunityCurves) -> list[str]:
     """Say of what savings are, where that is the iteration of a latency."""
     if gains.window == path.window:
         return []
-    return [words.savings_of(words.length_name(gains.window, path.graph), brief_duration(gains.length_ns))]
+    return [
+        (
+            f"Percentages of savings are of the {length_name(gains.window, path.graph)} "
+            f"({brief_duration(gains.length_ns)})."
+        )
+    ]
 
 
 def gain_sections_of_summaries(outlook: JobOpportunities) -> list[Section]:
@@ -244,8 +254,11 @@ def gain_sections_of_summaries(outlook: JobOpportunities) -> list[Section]:
     if not conclusion:
         return []
     table = _opportunity_table(recorded.graph, opportunity_frame(outlook.opportunities), recorded.measured_ns)
-    assumed = [*_assumptions(recorded), words.NO_CURVES]
-    return [GainSection(words.SAVINGS, "", [table], [conclusion], template="gain_part.html", assumed=assumed)]
+    assumed = [
+        *_assumptions(recorded),
+        "Curves need the complete graphs of all ranks; if memory allows, add --summaries never.",
+    ]
+    return [GainSection(SAVINGS, "", [table], [conclusion], template="gain_part.html", assumed=assumed)]
 
 
 def opportunities_of_summaries(replayed: WindowReplay) -> tuple[JobOpportunities | None, list[Section]]:
@@ -257,12 +270,12 @@ def opportunities_of_summaries(replayed: WindowReplay) -> tuple[JobOpportunities
     try:
         outlook = replayed.opportunities({})
     except QueryError as error:
-        return None, [Section(words.SAVINGS, "", notes=[words.sentence(error.on_command_line)])]
+        return None, [Section(SAVINGS, "", notes=[sentence(error.on_command_line)])]
     return outlook, gain_sections_of_summaries(outlook)
 
 
 def _opportunity_table(
-    graph: DependencyGraph, table: pd.DataFrame, length: int, drawn: Sequence[Gain] = ()
+    graph: DependencyGraph, table: pd.DataFrame, length: int, drawn: Sequence[OpportunityCurve] = ()
 ) -> SectionTable:
     """List what lies on the path; a bar is the window, its parts what is saved of it."""
     labels = page_labels(graph)
@@ -286,7 +299,7 @@ def _opportunity_table(
         BOUND_COLOUR.get(name if kind == "class" else colour_of.get((kind, name), ""), "")
         for kind, name in zip(table["kind"], table["name"], strict=True)
     ]
-    return SectionTable(words.OPPORTUNITIES, shown, bars, (), colours, keys)
+    return SectionTable("Estimated savings; they overlap, do not add them", shown, bars, (), colours, keys)
 
 
 def _saved_bar(half: int, free: int, length: int) -> Bar:
@@ -302,14 +315,24 @@ def _near_tables(path: CriticalPath) -> tuple[list[SectionTable], list[str]]:
     ranks = ranks[ranks["near_critical_ns"] > 0]
     bars = [time_bar([("near-critical", ns, HALF)], length) for ns in ranks["near_critical_ns"].tolist()]
     within = brief_share(NEAR)
-    paths = SectionTable(words.near_paths(within), others)
+    paths = SectionTable(f"Longest near-critical paths per rank and class (slack below {within} of the window)", others)
     if len(ranks) == 1:
-        return [paths], [words.near_on_one_rank(int(ranks["rank"].iloc[0]), within)]
-    return [SectionTable(words.near_by_rank(within), ranks, bars), paths], []
+        return [paths], [
+            f"Near-critical work (slack below {within} of the window) is on rank {int(ranks['rank'].iloc[0])} only."
+        ]
+    return [SectionTable(f"Near-critical work by rank (slack below {within} of the window)", ranks, bars), paths], []
 
 
 def _assumptions(as_is: Replayed | JobPrediction) -> list[str]:
     """Say what no change moves, and what a replay assumes."""
     fixed = brief_share(as_is.frozen_share) if as_is.frozen_share else ""
     inferred = brief_share(as_is.inferred_share) if as_is.inferred_share else ""
-    return [words.ASSUMPTIONS, words.fixed_part(fixed, inferred)]
+    said = (
+        (
+            f"{fixed} of the path is fixed in every scenario: time without a recorded cause, and communication whose "
+            "partners are not in the trace, which may include waiting for them."
+        )
+        if fixed
+        else "No part of the path is fixed."
+    )
+    return [ASSUMPTIONS, (f"{said} {inferred} of its time depends on inferred edges." if inferred else said)]

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 from analyses.display.dataframe_text import KEYS, TableText, heading_of
 from analyses.display.labels import REASON, SHORT
 from analyses.display.text_layout import SHORT_TEXT, duration_text, percent
-from analyses.messages import report as words
-from analyses.messages.report import capitalized
-from analyses.messages.roofline import PARTS
-from analyses.report.page_labels import colour_of, label_of
+from analyses.questions.roofline import PART_LABELS
+from analyses.report.page_labels import capitalized, colour_of, label_of
 from hta_graph.base.colours import BOUND_COLOUR
 from hta_graph.base.text.shorten import shorten_middle
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
@@ -83,7 +81,7 @@ def _in_words(meanings: Mapping[str, str]) -> Callable[[object], str]:
 WORDS = (
     ("diagnostic", _in_words({**READING_DIAGNOSTICS, **BUILD_DIAGNOSTICS})),
     ("reason", _in_words(REASON)),
-    ("part", _in_words(PARTS)),
+    ("part", _in_words(PART_LABELS)),
     ("edge", _in_words({})),
 )
 """Columns of other keys, and how they become words."""
@@ -225,10 +223,25 @@ class PrintedTable:
             _cell_of(HEADINGS.get(text, text), text, is_text=at in texts, colour=table.keys.get(text, ""))
             for at, text in enumerate(shown.headings[place] for place in order)
         ]
-        left_out = words.rows_left_out(len(rows), len(rows) + shown.left_out) if shown.left_out else ""
-        base = words.bases({heading_of(name): of for name, of in table.share_of.items() if name in shown.columns})
+        left_out = (
+            f"The first {len(rows):,} of {len(rows) + shown.left_out:,} rows; the page stays below 1 MB."
+            if shown.left_out
+            else ""
+        )
+        base = _bases({heading_of(name): of for name, of in table.share_of.items() if name in shown.columns})
         notes = [note for note in (table.note, left_out) if note]
         return PageTable(capitalized(title), headings, rows, notes, base, table.legend)
+
+
+def _bases(share_of: Mapping[str, str]) -> str:
+    """Say of what the percentages in columns are, by heading.
+
+    >>> _bases({"time %": "all GPU time"}), _bases({"a %": "the window", "b %": "the window"})
+    ('time %: of all GPU time', 'percentages: of the window')
+    """
+    if len(share_of) > 1 and len(set(share_of.values())) == 1:
+        return f"percentages: of {next(iter(share_of.values()))}"
+    return "; ".join(f"{heading}: of {what}" for heading, what in share_of.items())
 
 
 def _without_zero_columns(frame: pd.DataFrame) -> pd.DataFrame:

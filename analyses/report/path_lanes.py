@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analyses.display.sentence_format import brief_share, counted, window_name
 from analyses.display.text_layout import clipped
-from analyses.messages import report as words
 from analyses.report.page_labels import page_labels
 from hta_graph.base.arrays import first_of_runs, last_of_runs
 from hta_graph.base.colours import BOUND_COLOUR
@@ -107,9 +107,11 @@ def path_picture(path: CriticalPath, link: str = "") -> PathPicture | None:
     whole = [_class_shapes(path, window_strip(path, CELLS), 0, STRIP)]
     own = [_class_shapes(path, lane_strip(path, lane, CELLS), row, BAR) for row, lane in enumerate(lanes, 1)]
     other = [shape for row, lane in enumerate(lanes, 1) for shape in _busy_shapes(path, lane, row)]
+    ranks = len(path.graph.rank_graphs)
+    of_job = f", {ranks:,} ranks" if ranks > 1 else ""
     return PathPicture(
-        words.picture_title(path.window, path.graph),
-        [words.WHOLE_PATH, *_lane_names(path, lanes)],
+        f"Critical path of {window_name(path.window)}{of_job}",
+        ["critical path", *_lane_names(path, lanes)],
         [*other, *(shape for shapes in [*whole, *own] for shape in shapes)],
         list(_change_lines(path, lanes)),
         [
@@ -118,7 +120,7 @@ def path_picture(path: CriticalPath, link: str = "") -> PathPicture | None:
             if time < LAST_TICK * path.length_ns
         ],
         _classes(path),
-        words.lanes_left_out(left_out),
+        f"{counted(left_out, 'lane')} with less of the path are not shown." if left_out else "",
         link,
     )  # fmt: skip
 
@@ -154,7 +156,7 @@ def _lane_names(path: CriticalPath, lanes: Sequence[int]) -> list[str]:
     """Name lanes in short, where short names distinguish them."""
     graph, labels = path.graph, path.graph.lanes.labels
     ranks = [graph.rank_graphs[int(graph.rank_index_of_lane[lane])].rank for lane in lanes]
-    of_rank = [f"rank {rank}: " if len(graph.rank_graphs) > 1 else "" for rank in ranks]
+    of_rank = [f"rank {rank}: " if graph.is_job else "" for rank in ranks]
     # "stream 0:1:7" is stream 7 of context 1 on device 0, "thread 42:43" is thread 43 of process 42.
     short = [
         f"{rank}{labels[lane].split(' ')[0]} {labels[lane].split(':')[-1]}"
@@ -194,7 +196,11 @@ def _busy_shapes(path: CriticalPath, lane: int, row: int) -> list[PictureShape]:
         own: Bools = level[first] == shade
         if own.any():
             outline = _outline(first[own], last[own] + 1, row, BAR)
-            found.append(PictureShape(outline, "currentColor", words.OTHER_WORK, round(0.3 * shade / LEVELS, 2)))
+            found.append(
+                PictureShape(
+                    outline, "currentColor", "other work, not on the critical path", round(0.3 * shade / LEVELS, 2)
+                )
+            )
     return found
 
 
@@ -223,6 +229,6 @@ def _classes(path: CriticalPath) -> list[PictureClass]:
     labels, meanings = page_labels(path.graph), page_labels(path.graph, meanings=True)
     found = sorted(((ns, bound) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[0])
     return [
-        PictureClass(BOUND_COLOUR[bound], labels[bound], meanings[bound], words.share(ns / path.length_ns))
+        PictureClass(BOUND_COLOUR[bound], labels[bound], meanings[bound], brief_share(ns / path.length_ns))
         for ns, bound in found
     ]

@@ -12,14 +12,23 @@ import pandas as pd
 
 from analyses.declare.scope import Scope, in_window, with_known_paths
 from analyses.display.page import page_pieces, part_of
-from analyses.messages import report as words
-from analyses.messages.window import OTHER_STEP
+from analyses.display.phrases import OTHER_STEP
+from analyses.display.sentence_format import brief_duration, enumerated, window_name
 from analyses.report import sections
 from analyses.report.engine_section import engine_sections
 from analyses.report.gain_curves import worth_a_card
 from analyses.report.job_window import is_shared, rank_windows, steps_on_rank
 from analyses.report.opportunities import gain_sections, gains_of
-from analyses.report.page_labels import page_labels
+from analyses.report.page_labels import (
+    LARGEST_ITEMS,
+    SAVINGS,
+    TIME_BY_CLASS,
+    page_labels,
+    run_name,
+    sentence,
+    steps_left_out,
+    title_of_rank,
+)
 from analyses.report.page_tables import MOST_ROWS, Section, SectionTable, class_bar, class_legend
 from analyses.report.sections import PARTS, ReportPart, class_table, is_of_rank, job_section, linked_items, part_section
 from analyses.report.summary import Summary, detailed_rank, summary_of
@@ -28,7 +37,15 @@ from analyses.source.window_report import default_lines, delaying_rank, rows_aft
 from hta_graph.base.progress import begin_stage
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
-from hta_graph.paths.windows import step_lengths
+from hta_graph.paths.windows import Window, step_lengths
+
+TIMELINE = "Timeline"
+PATH_MEANING = "The chain of work that determines the length of the window. Its parts add up to the window exactly."
+NO_GPU = (
+    "No GPU activity was recorded. To analyze the GPU, record with ProfilerActivity.CUDA and profile steps that launch "
+    "kernels."
+)
+OTHER_STEP_ON_PAGE = "for another, run hta-graph report INPUT --step N"
 
 MOST_BYTES = 990_000
 """A page is below 1 MB."""
@@ -45,7 +62,6 @@ def page(
         scripts=(*SCRIPTS, "tables.js") if timeline else ("tables.js",),
         title=summary.title,
         summary=summary,
-        words=words,
         sections=sections,
         timeline=timeline,
         timeline_classes=True,
@@ -112,9 +128,9 @@ def report_page(
     scopes = scopes if data_load else with_known_paths(scopes, paths)
     rank = detailed_rank(paths, job)
     path, own_steps = job or paths[rank], timeline_steps(job, paths[rank], rank, steps, data_load)
-    begin_stage(words.stage(words.TIMELINE))
+    begin_stage(_stage(TIMELINE))
     timeline = timeline_page(paths[rank], own_steps)
-    begin_stage(words.stage(words.SAVINGS))
+    begin_stage(_stage(SAVINGS))
     gains, failure = gains_of(path)
     sections = [
         *([job_section(job, causes, paths[rank], timeline)] if job else []),
@@ -127,7 +143,7 @@ def report_page(
     chosen = [gain.chosen for gain in gains.drawn] if gains else []
     window = paths[rank].window
     link = timeline.link(window.start_ns, window.end_ns)
-    begin_stage(words.stage(words.NEXT_ACTIONS))
+    begin_stage(_stage("Next actions"))
     summary = summary_of(path, _name_of_run(paths), worth_a_card(chosen), link=link)
     return page(summary, sections, timeline, overlay)
 
@@ -188,7 +204,11 @@ def _further_sections(
         *engine_sections({of: path.graph for of, path in paths.items()}, rank, timeline),
         *_gpu_sections(scopes, timeline, rank, parts),
         _unexplained_section(paths, timeline, rank),
-        Section(words.EXPORT, words.EXPORT_MEANING, template="overlay_part.html"),
+        Section(
+            "Open in Perfetto",
+            "The trace with the critical path on top opens in ui.perfetto.dev.",
+            template="overlay_part.html",
+        ),
     ]
 
 
@@ -196,7 +216,7 @@ def steps_of_report(path: CriticalPath, data_load: Sequence[str] | None = None) 
     """Return the steps that a report lists with a path that is a step's; of many the outliers and the first."""
     if path.window.step is None:
         return []
-    begin_stage(words.stage(words.STEPS))
+    begin_stage(_stage("Steps"))
     listed = notable_steps(path.graph, path.window.step, STEPS) | steps_on_page(path)
     return step_rows(path.graph, data_load or (), listed)
 
@@ -206,7 +226,7 @@ def _name_of_run(paths: Mapping[int, CriticalPath]) -> str:
     files = {path.graph.path for path in paths.values()}
     name = next(iter(paths.values())).graph.path
     folder = name.parent.name
-    return words.run_name(folder if len(files) > 1 else f"{folder}/{name.name}" if folder else name.name, len(paths))
+    return run_name(folder if len(files) > 1 else f"{folder}/{name.name}" if folder else name.name, len(paths))
 
 
 def _path_section(
@@ -223,14 +243,22 @@ def _path_section(
     tables = [_rank_table(paths)] if several else []
     # The path of a job may be that of one rank: it is listed once.
     if job is None or not is_of_rank(job, path):
-        tables.append(class_table(path, words.of_rank(words.TIME_BY_CLASS, of_rank)))
-        tables.append(linked_items(path, words.of_rank(words.LARGEST_ITEMS, of_rank), timeline))
-    meaning = words.PATH_MEANING
+        tables.append(class_table(path, title_of_rank(TIME_BY_CLASS, of_rank)))
+        tables.append(linked_items(path, title_of_rank(LARGEST_ITEMS, of_rank), timeline))
+    meaning = PATH_MEANING
     if several:
-        meaning = words.ranks_meaning(path.window, path.length_ns, same_window=same_window)
-    notes = [words.sentence(f"rank {of}: {line}") for of, one in paths.items() for line in rows_after_lines(one.window)]
-    title = words.RANK_PATHS if several else words.CRITICAL_PATH
+        meaning = _ranks_meaning(path.window, path.length_ns, same_window=same_window)
+    notes = [sentence(f"rank {of}: {line}") for of, one in paths.items() for line in rows_after_lines(one.window)]
+    title = "Ranks" if several else "Critical path"
     return Section(title, meaning, tables, notes, labels=page_labels(path.graph))
+
+
+def _ranks_meaning(window: Window, length_ns: int, *, same_window: bool) -> str:
+    """Explain the table of ranks."""
+    name = window_name(window)
+    if same_window:
+        return f"Every rank is analyzed over {name} of the job ({brief_duration(length_ns)})."
+    return f"Every rank is analyzed over its own {name}." if window.step is not None else "One row per rank."
 
 
 def _rank_table(paths: Mapping[int, CriticalPath]) -> SectionTable:
@@ -245,7 +273,7 @@ def _rank_table(paths: Mapping[int, CriticalPath]) -> SectionTable:
     bars = [class_bar(path.by_bound_ns, max(lengths), page_labels(path.graph)) for path in paths.values()]
     # One length for all is said above the table.
     return SectionTable(
-        words.CRITICAL_PATHS_OF_RANKS,
+        "Critical path of each rank",
         frame.drop(columns="window_ns") if len(lengths) == 1 else frame,
         bars,
         legend=class_legend(path.by_bound_ns for path in paths.values()),
@@ -255,8 +283,9 @@ def _rank_table(paths: Mapping[int, CriticalPath]) -> SectionTable:
 def _timeline_section(paths: Mapping[int, CriticalPath], rank: int) -> Section:
     """Return the lanes of one rank."""
     several = len(paths) > 1
-    title = words.of_rank(words.TIMELINE, rank if several else None)
-    return Section(title, words.timeline_meaning(several=several), template="timeline_part.html")
+    title = title_of_rank(TIMELINE, rank if several else None)
+    other = " For another rank, run hta-graph timeline INPUT --rank N -o FILE.html." if several else ""
+    return Section(title, f"Names in the tables link to their place here.{other}", template="timeline_part.html")
 
 
 def steps_section(
@@ -266,16 +295,16 @@ def steps_section(
     if not path.window.is_default:
         return []
     chosen = str(default_lines(path.window, path.graph, steps)[0])
-    chosen = words.sentence(words.on_page(chosen, OTHER_STEP))
+    chosen = sentence(_on_page(chosen, OTHER_STEP))
     if not steps:
-        return [Section(words.STEPS, chosen)]
+        return [Section("Steps", chosen)]
     rows = [
         {"step": row.step, "iteration_ns": row.iteration_ns, "latency_ns": row.latency_ns, "bound_by": row.bound_by,
          "delayed_by": None if rank is None else f"rank {rank}", "outlier": row.outlier or ""}
         for row, rank in ((row, delaying_rank(row.path)) for row in steps)
     ]  # fmt: skip
     frame = pd.DataFrame(rows)
-    is_job = len(path.graph.rank_graphs) > 1
+    is_job = path.graph.is_job
     # The iterations of a job tile its run; a latency over all ranks would be a second length of the same step.
     frame = frame.drop(columns="latency_ns") if is_job else frame
     frame = frame if frame["outlier"].any() else frame.drop(columns="outlier")
@@ -283,15 +312,34 @@ def steps_section(
     bars = [class_bar(row.path.by_bound_ns, longest, page_labels(row.path.graph)) for row in steps]
     links = [timeline.link(row.path.window.start_ns, row.path.window.end_ns) for row in steps] if timeline else []
     hidden = len(step_lengths(path.graph)) - len(rows)
-    notes = [words.steps_left_out(hidden)] if hidden else []
+    notes = [steps_left_out(hidden)] if hidden else []
     labels = page_labels(path.graph)
     legend = class_legend((row.path.by_bound_ns for row in steps), labels)
-    table = SectionTable(words.of_rank(words.ALL_STEPS, rank), frame, bars, links, legend=legend)
+    table = SectionTable(title_of_rank("Length of each step", rank), frame, bars, links, legend=legend)
     red = [f"{row.step}" for row in steps if row.path.coverage < 1 - MUCH_UNEXPLAINED]
-    notes += [words.mostly_unexplained(red)] if 0 < len(red) <= MOST_NAMED_STEPS else []
-    meaning = f"{chosen} {words.ITERATION_MEANING}"
-    meaning = meaning if is_job else f"{meaning} {words.LATENCY_MEANING}"
-    return [Section(words.STEPS, meaning, [table], notes, labels=labels)]
+    notes += [_mostly_unexplained(red)] if 0 < len(red) <= MOST_NAMED_STEPS else []
+    meaning = f"{chosen} Iteration: from the end of the previous step's work to the end of this step's work."
+    meaning = meaning if is_job else f"{meaning} Latency: from the start of the step to the end of its last work."
+    return [Section("Steps", meaning, [table], notes, labels=labels)]
+
+
+def _on_page(text: str, terminal_remedy: str) -> str:
+    """Word a sentence about the window for a page, where options need their command.
+
+    >>> _on_page("No steps. Use --annotation x for one of 3.", "")
+    'No steps. Run hta-graph report INPUT --annotation x for one of 3.'
+    """
+    said = text.replace(terminal_remedy, OTHER_STEP_ON_PAGE) if terminal_remedy else text
+    return said.replace(" Use --", " Run hta-graph report INPUT --")
+
+
+def _mostly_unexplained(steps: Sequence[str]) -> str:
+    """Explain bars that are largely red."""
+    many, verb = ("Steps", "have") if len(steps) > 1 else ("Step", "has")
+    return (
+        f"{many} {enumerated(steps)} {verb} much unexplained time (red): the trace records no cause for it, often "
+        "because the work was enqueued before the recording started."
+    )
 
 
 def _gpu_sections(
@@ -299,12 +347,17 @@ def _gpu_sections(
 ) -> list[Section]:
     """Ask all questions about the GPU, or say once that none was recorded."""
     if not any(scope.graph.is_gpu.any() for scope in scopes):
-        return [Section(words.GPU, "", notes=[words.NO_GPU])]
+        return [Section("GPU", "", notes=[NO_GPU])]
     found = []
     for part in parts:
-        begin_stage(words.stage(part.title))
+        begin_stage(_stage(part.title))
         found.append(part_section(scopes, part, timeline, rank))
     return found
+
+
+def _stage(title: str) -> str:
+    """Name the section that is being made, on the line of progress."""
+    return f"writing the report: {title}"
 
 
 def _unexplained_section(paths: Mapping[int, CriticalPath], timeline: TimelinePage, rank: int) -> Section:
@@ -319,11 +372,16 @@ def _unexplained_section(paths: Mapping[int, CriticalPath], timeline: TimelinePa
     ]
     links = sections.time_range_links(frame, rank, timeline)
     tables = [
-        SectionTable(words.LONGEST_UNEXPLAINED, frame[shown], links=links),
-        SectionTable(words.DIAGNOSTICS, pd.DataFrame(counts, columns=["rank", "count", "diagnostic"])),
+        SectionTable("Longest unexplained intervals", frame[shown], links=links),
+        SectionTable("Repaired, dropped or unresolved", pd.DataFrame(counts, columns=["rank", "count", "diagnostic"])),
     ]
-    notes = [] if len(frame) else [words.NONE_UNEXPLAINED]
-    return Section(words.UNEXPLAINED, words.UNEXPLAINED_MEANING, tables, notes)
+    notes = [] if len(frame) else ["Unexplained: 0 ms."]
+    return Section(
+        "Unexplained time",
+        "Time without a recorded cause, and what was repaired or dropped while reading.",
+        tables,
+        notes,
+    )
 
 
 def _longest_unexplained(paths: Mapping[int, CriticalPath]) -> pd.DataFrame:
@@ -333,7 +391,7 @@ def _longest_unexplained(paths: Mapping[int, CriticalPath]) -> pd.DataFrame:
     for rank, path in paths.items():
         found = path.unexplained.assign(length_ns=path.unexplained["end_ns"] - path.unexplained["start_ns"])
         longest = found.nlargest(UNEXPLAINED_LISTED, "length_ns").fillna(
-            {"while_in": words.NOTHING_OPEN, "before": words.WINDOW_END}
+            {"while_in": "(no open call)", "before": "the end of the window"}
         )
         rows += [{"rank": rank, **{column: getattr(row, column) for column in columns}} for row in longest.itertuples()]
     frame = pd.DataFrame(rows, columns=["rank", *columns])

@@ -16,16 +16,24 @@ from analyses.declare.answer import Answer
 from analyses.declare.scope import Scope
 from analyses.display.charts import COLOUR
 from analyses.display.screen_columns import SHARE_OF
-from analyses.display.sentence_format import brief_duration
-from analyses.messages import report as words
+from analyses.display.sentence_format import brief_duration, counted
 from analyses.questions import catalogue
-from analyses.report.page_labels import colour_of, page_labels
+from analyses.report.page_labels import (
+    LARGEST_ITEMS,
+    TIME_BY_CLASS,
+    capitalized,
+    colour_of,
+    is_about_options,
+    page_labels,
+    sentence,
+    title_of_rank,
+    without_commands,
+)
 from analyses.report.page_tables import MOST_ROWS, Bar, Section, SectionTable, class_bar, time_bar
 from analyses.source.window_report import missing_lines
 from hta_graph.base.arrays import pair_key, summed_by, take_or
 from hta_graph.base.colours import IDLE_COLOUR, NEUTRAL_COLOUR, WAITING_COLOUR
 from hta_graph.base.errors import HtaGraphError
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.numbered_names import row_labels
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
@@ -253,15 +261,15 @@ def part_section(scopes: Sequence[Scope], part: ReportPart, timeline: TimelinePa
     """Ask one analysis; an error is printed on the page."""
     scope = next(scope for scope in scopes if scope.rank == rank)
     chosen = scopes if part.every_rank else [scope]
-    title = part.title if len(chosen) == len(scopes) else words.of_rank(part.title, rank)
+    title = part.title if len(chosen) == len(scopes) else title_of_rank(part.title, rank)
     try:
         found = catalogue.analysis(part.analysis).answer(chosen, **part.options).on_command_line()
     # One analysis that cannot answer must not cost the reader all the others.
     except HtaGraphError as error:
-        return Section(title, part.meaning, notes=[words.sentence(str(error))])
+        return Section(title, part.meaning, notes=[sentence(str(error))])
     tables = [_section_table(shown, found, scope, timeline) for shown in part.tables if len(found.tables[shown.name])]
-    lines = [line for line in (*found.headline, *found.closing) if not words.is_about_options(line)]
-    notes = [words.sentence(words.without_commands(line)) for line in lines]
+    lines = [line for line in (*found.headline, *found.closing) if not is_about_options(line)]
+    notes = [sentence(without_commands(line)) for line in lines]
     if len(chosen) > 1 and not part.takes_all:
         notes = _detailed_rank_first(part, scope, notes)
     return Section(title, part.meaning, tables, notes, labels=page_labels(scope.graph))
@@ -273,8 +281,21 @@ def _detailed_rank_first(part: ReportPart, scope: Scope, notes: Sequence[str]) -
     if not own.conclusion or not notes:
         return list(notes)
     first, *others = notes
-    said = words.sentence(words.without_commands(own.conclusion[0]))
-    return [words.about_rank(scope.rank, said), words.about_all_ranks(first), *others]
+    said = sentence(without_commands(own.conclusion[0]))
+    return [
+        _about_rank(scope.rank, said),
+        f"All ranks: {first.replace('The ', 'the ', 1) if first.startswith('The ') else first}",
+        *others,
+    ]
+
+
+def _about_rank(rank: int, text: str) -> str:
+    """Begin a conclusion with the rank that it is about.
+
+    >>> _about_rank(1, "The GPU computes 68% of the time."), _about_rank(1, "11% of communication is exposed.")
+    ('Rank 1: the GPU computes 68% of the time.', 'Rank 1: 11% of communication is exposed.')
+    """
+    return f"Rank {rank}: {text.replace('The ', 'the ', 1) if text.startswith('The ') else text}"
 
 
 def _section_table(shown: ReportTable, found: Answer, scope: Scope, timeline: TimelinePage) -> SectionTable:
@@ -286,7 +307,7 @@ def _section_table(shown: ReportTable, found: Answer, scope: Scope, timeline: Ti
         order = np.argsort(-frame[next(iter(shown.parts))].to_numpy(), kind="stable")
         frame, links = frame.iloc[order].reset_index(drop=True), [links[at] for at in order] if links else []
     keys = {f"{label} ms": colour for label, colour in shown.parts.values()} if len(shown.parts) > 1 else {}
-    title, share_of = words.capitalized(found.title_of(shown.name)), shown.share_of or SHARE_OF.get(shown.name, {})
+    title, share_of = capitalized(found.title_of(shown.name)), shown.share_of or SHARE_OF.get(shown.name, {})
     return SectionTable(title, frame, _row_bars(shown, frame), links, keys=keys, share_of=share_of)
 
 
@@ -334,20 +355,32 @@ def job_section(
     """
     ranks = _ranks_on_path(path)
     items = (
-        linked_items(detailed, words.LARGEST_ITEMS, timeline)
+        linked_items(detailed, LARGEST_ITEMS, timeline)
         if detailed and timeline and is_of_rank(path, detailed)
         else _item_table(path)
     )
-    tables = [class_table(path, words.TIME_BY_CLASS), *_rank_tables(path, ranks), items]
+    tables = [class_table(path, TIME_BY_CLASS), *_rank_tables(path, ranks), items]
     if causes is not None:
-        tables.append(SectionTable(words.WAIT_CAUSES, causes))
-    notes = [words.sentence(line) for line in missing_lines(path.window)]
-    meaning = words.job_path_meaning(len(crossings(path)))
+        tables.append(SectionTable("Causes of waiting (sums over the ranks that waited)", causes))
+    notes = [sentence(line) for line in missing_lines(path.window)]
+    meaning = _job_path_meaning(len(crossings(path)))
     if len(ranks) == 1:
         only = ranks.iloc[0]
         waited = brief_duration(int(only["others_wait_ns"])) if only["others_wait_ns"] else ""
-        meaning = words.job_path_meaning(0, int(only["rank"]), waited)
-    return Section(words.JOB_PATH, meaning, tables, notes, labels=page_labels(path.graph))
+        meaning = _job_path_meaning(0, int(only["rank"]), waited)
+    return Section("Critical path of the job", meaning, tables, notes, labels=page_labels(path.graph))
+
+
+def _job_path_meaning(changes: int, rank: int | None = None, others_wait: str = "") -> str:
+    """Explain the path of a job; ``rank`` is the only one on it, for which the others wait."""
+    often = {0: "It stays on one rank.", 1: "It changes rank once."}.get(changes, f"It changes rank {changes:,} times.")
+    if rank is not None:
+        often = f"All of it is on rank {rank}."
+        often += f" The other ranks wait {others_wait} for it." if others_wait else ""
+    return (
+        "The chain of work through all ranks that determines the length of the window. At a collective it continues on "
+        f"the rank that arrives last, so it contains no waiting for other ranks. {often}"
+    )
 
 
 def class_table(path: CriticalPath, title: str) -> SectionTable:
@@ -367,7 +400,7 @@ def _ranks_on_path(path: CriticalPath) -> pd.DataFrame:
     Ranks with most of the path come first; the index is their place in the job.
     """
     parts = path.graph.rank_graphs
-    hosts = path.graph.hosts if isinstance(path.graph, JobGraph) else {}
+    hosts = path.graph.hosts
     rows = pd.DataFrame({
         "rank": [part.rank for part in parts],
         "host": [hosts.get(part.rank) for part in parts],
@@ -380,7 +413,7 @@ def _ranks_on_path(path: CriticalPath) -> pd.DataFrame:
 
 def _rank_tables(path: CriticalPath, ranks: pd.DataFrame) -> list[SectionTable]:
     """List the ranks with most of the path, and the hosts; a single rank needs no table."""
-    hosts = path.graph.hosts if isinstance(path.graph, JobGraph) else {}
+    hosts = path.graph.hosts
     tables = [] if len(ranks) == 1 else [_rank_table(path, ranks if hosts else ranks.drop(columns="host"))]
     return [*tables, _host_table(path, hosts)] if len(set(hosts.values())) > 1 else tables
 
@@ -392,9 +425,22 @@ def _rank_table(path: CriticalPath, ranks: pd.DataFrame) -> SectionTable:
     sums = summed_by(keys, pieces.length, len(path.graph.rank_graphs) * classes).reshape(-1, classes)
     listed, longest = ranks.head(MOST_RANKS), int(ranks["time_ns"].max())
     times = [{bound.label: int(ns) for bound, ns in zip(BoundBy, own, strict=True)} for own in sums[listed.index]]
-    note = words.ranks_left_out(len(ranks) - len(listed)) if len(listed) < len(ranks) else ""
+    note = _ranks_left_out(len(ranks) - len(listed)) if len(listed) < len(ranks) else ""
     bars = [class_bar(own, longest, labels) for own in times]
-    return SectionTable(words.TIME_BY_RANK, listed, bars, note=note)
+    return SectionTable("Time on the critical path by rank", listed, bars, note=note)
+
+
+def _ranks_left_out(count: int) -> str:
+    """Say how many ranks a table leaves out.
+
+    >>> _ranks_left_out(1_200)
+    '1,200 further ranks, with less of the path, are not listed.'
+    """
+    return _left_out("rank", count)
+
+
+def _left_out(noun: str, count: int) -> str:
+    return f"{counted(count, f'further {noun}')}, with less of the path, {'is' if count == 1 else 'are'} not listed."
 
 
 def _host_table(path: CriticalPath, hosts: Mapping[int, str]) -> SectionTable:
@@ -410,8 +456,8 @@ def _host_table(path: CriticalPath, hosts: Mapping[int, str]) -> SectionTable:
     sums = sums[(sums["time_ns"] > 0) | (sums["others_wait_ns"] > 0)]
     most = sums.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable")
     listed = most.reset_index()[["host", "ranks", "time_ns", "others_wait_ns"]].head(MOST_RANKS)
-    note = words.hosts_left_out(len(most) - len(listed)) if len(listed) < len(most) else ""
-    return SectionTable(words.TIME_BY_HOST, listed, note=note)
+    note = _left_out("host", len(most) - len(listed)) if len(listed) < len(most) else ""
+    return SectionTable("Time on the critical path by host", listed, note=note)
 
 
 def linked_items(path: CriticalPath, title: str, timeline: TimelinePage) -> SectionTable:
@@ -422,11 +468,11 @@ def linked_items(path: CriticalPath, title: str, timeline: TimelinePage) -> Sect
 
 def _item_table(path: CriticalPath) -> SectionTable:
     """List what takes most of the path of a job."""
-    return SectionTable(words.LARGEST_ITEMS, _items(path, path.event_totals()))
+    return SectionTable(LARGEST_ITEMS, _items(path, path.event_totals()))
 
 
 def _items(path: CriticalPath, totals: Mapping[str, Any]) -> pd.DataFrame:
-    frame = pd.DataFrame(totals).fillna({"name": words.NO_RECORD})
+    frame = pd.DataFrame(totals).fillna({"name": "(nothing recorded)"})
     frame["path_share"] = frame["time_ns"] / max(path.length_ns, 1)
     columns = ["time_ns", "path_share", "calls", "rank", "bound_by", "name"]
     return frame[[name for name in columns if name in frame]]

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.facts import PathFacts
 from analyses.advice.gains import NOTHING_SUGGESTED, cause_words, what_is_not_shown
+from analyses.advice.rule import PathFinding
 from analyses.advice.rules import ADVICE_RULES
 from analyses.advice.verdict import replayed_advice, replayed_verdict
-from analyses.display.sentence_format import brief_duration, brief_share
+from analyses.display.sentence_format import brief_duration, brief_share, window_name
 from analyses.display.text_layout import clipped
-from analyses.messages import report as words
 from analyses.report.gain_curves import gain_name
-from analyses.report.page_labels import page_labels
+from analyses.report.page_labels import capitalized, length_name, page_labels, sentence
 from analyses.report.path_lanes import PathPicture, path_picture
-from analyses.source.window_report import has_iteration, headline_subject, represents_phase, verdict_of_job
+from analyses.source.window_report import headline_subject, verdict_of_job
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.what_if.opportunities import Opportunity
@@ -74,7 +74,7 @@ class Summary:
     @property
     def title(self) -> str:
         """The title of the page."""
-        return words.page_title(self.headline, self.run)
+        return f"{self.headline} – {self.run}"
 
 
 def detailed_rank(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> int:
@@ -131,7 +131,10 @@ def summary_of(path: CriticalPath, run: str, opportunities: Sequence[Opportunity
 def _base(path: CriticalPath) -> str:
     if not path.length_ns:
         return ""
-    return words.percentages_of(words.length_name(path.window, path.graph), brief_duration(path.length_ns))
+    return (
+        f"Percentages are of the {length_name(path.window, path.graph)} ({brief_duration(path.length_ns)}), unless a "
+        "heading says otherwise."
+    )
 
 
 def _is_note(finding: PathFinding) -> bool:
@@ -143,13 +146,20 @@ def _headline(facts: PathFacts, bound: PathFinding, found: Sequence[PathFinding]
     """Return the first sentence: that of the verdict of a job, as all commands say it, else what bounds the window."""
     path = facts.path
     if not path.length_ns:
-        return words.empty_headline(path.window)
+        return f"{capitalized(window_name(path.window))}: nothing to analyze, the window is empty"
     if delayed := next((one.text for one in found if one.rule == "held_up_by_rank"), ""):
-        return words.capitalized(delayed)
+        return capitalized(delayed)
     if missing := bound.evidence.get("missing"):
-        return words.capitalized(what_is_not_shown(facts, missing, bound.evidence["missing_share"]))
+        return capitalized(what_is_not_shown(facts, missing, bound.evidence["missing_share"]))
     rank = facts.main_rank(facts.segments_in_classes(BoundBy[_largest_class(path).upper()]))
-    return words.headline(headline_subject(path.window, path.graph), _cause(facts, bound), rank)
+    return _headline_of(headline_subject(facts.of_window), _cause(facts, bound), rank)
+
+
+def _headline_of(subject: str, bound: str, rank: int | None) -> str:
+    """Name what bounds a window, and which rank."""
+    cause = "mostly unexplained" if bound == "unexplained" else f"bound by {bound}"
+    cause += "" if rank is None else f" on rank {rank}"
+    return f"{capitalized(subject)}: {cause}"
 
 
 def _cause(facts: PathFacts, bound: PathFinding) -> str:
@@ -171,30 +181,34 @@ def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> lis
     time_ns = bound.evidence["time_ns"] if of_cause_ns is None else of_cause_ns
     found = [
         *([_gain_figure(facts, bound)] if bound.saves_ns is not None else []),
-        KeyFigure(brief_share(facts.share(time_ns)), words.of_path(what)),
-        KeyFigure(brief_duration(path.length_ns), _length_text(path)),
+        KeyFigure(brief_share(facts.share(time_ns)), f"of the critical path is {what}"),
+        KeyFigure(brief_duration(path.length_ns), _length_text(facts)),
     ]
     delaying = verdict_of_job(path)
     if delaying is not None and delaying.rank is not None:
         share = brief_share(delaying.share_of_step)
-        text = words.waiting_caused(delaying.rank, share, of_steps=bool(delaying.steps))
+        text = (
+            f"the other ranks wait for rank {delaying.rank} ({share} of "
+            f"{'a step' if bool(delaying.steps) else 'the window'})"
+        )
         found.append(KeyFigure(brief_duration(delaying.median_caused_ns), text))
-    if has_iteration(window, path.graph):
-        found.append(KeyFigure(brief_duration(window.gpu_ns), words.ITERATION))
+    if facts.of_window.has_iteration:
+        found.append(KeyFigure(brief_duration(window.gpu_ns), "iteration"))
     largest_card = max(cards, key=lambda card: card.saved_ns, default=None)
     if largest_card and largest_card.saved_ns:
         found.append(KeyFigure(facts.saving(largest_card.saved_ns), largest_card.saved_as))
     return found
 
 
-def _length_text(path: CriticalPath) -> str:
-    name = words.length_name(path.window, path.graph)
-    return words.median_of(name) if represents_phase(path.window, path.graph) else name
+def _length_text(facts: PathFacts) -> str:
+    name = length_name(facts.path.window, facts.graph)
+    return f"median {name}" if facts.of_window.represents_phase else name
 
 
 def _gain_figure(facts: PathFacts, bound: PathFinding) -> KeyFigure:
     what = cause_words(facts, bound.evidence["cause"])
-    text = words.gain(what, facts.priced_name, halved=bound.evidence["at_double_speed"])
+    condition = f"with {what} at 2x speed" if bound.evidence["at_double_speed"] else f"without {what}"
+    text = f"shorter {facts.priced_name.removeprefix('the ')} {condition}"
     return KeyFigure(facts.saving_of(bound.saves_ns or 0), text)
 
 
@@ -223,19 +237,27 @@ def _is_advice(finding: PathFinding) -> bool:
 def _card(facts: PathFacts, finding: PathFinding) -> Card:
     (saved, is_bound), most = finding.saving, finding.saves_at_most_ns
     action, rest = _action(finding)
-    details = [words.sentence(text) for text in (rest, finding.text, finding.detail) if text]
+    details = [sentence(text) for text in (rest, finding.text, finding.detail) if text]
     if most is not None and not is_bound:
-        details.append(words.at_most(facts.saving(most)))
-    saving = words.saves(facts.saving(saved), at_most=is_bound) if saved else words.NO_SAVING
-    sure = words.confidence(finding.confidence)
-    saved_as = words.largest_saving_of_actions(sure, at_most=is_bound)
+        details.append(f"At most {facts.saving(most)} can be saved.")
+    saving = (
+        _saves(facts.saving(saved), at_most=is_bound) if saved else "No direct saving; the next trace explains more"
+    )
+    sure = _confidence(finding.confidence)
+    saved_as = largest_saving_of_actions(sure, at_most=is_bound)
     return Card(action, saving, sure, details, saved, saved_as)
+
+
+def largest_saving_of_actions(sure: str, *, at_most: bool) -> str:
+    """Explain the largest saving of the next actions, with its confidence if that is low."""
+    parts = ["largest estimated saving", *["at most"] * at_most, *[sure] * (sure == _confidence("low"))]
+    return ", ".join(parts)
 
 
 def _action(finding: PathFinding) -> tuple[str, str]:
     """Return what to do, in one line, and what a long one leaves to the details."""
     if finding.rule == "held_up_by_rank":
-        return words.bring_rank_up(finding.evidence["rank"]), ""
+        return f"Bring rank {finding.evidence['rank']} up to the others' speed", ""
     if len(finding.action) <= LONGEST_ACTION:
         return finding.action, ""
     action, _, rest = finding.action.partition(": ")
@@ -245,23 +267,46 @@ def _action(finding: PathFinding) -> tuple[str, str]:
 def _opportunity_card(facts: PathFacts, one: Opportunity) -> Card:
     """Make a card of something on the path whose speed would help."""
     name = page_labels(facts.graph)[one.name] if one.kind == "class" else gain_name(one)
-    details = words.opportunity_details(
-        facts.saving(one.on_path_ns),
-        facts.saving(one.saved_free_ns),
-        one.next,
-        calls_others=one.kind in CALLS_OTHERS,
-        of_step=facts.path.window.step is not None,
+    launched = "launched in this step" if facts.path.window.step is not None else "launched in this window"
+    counted_in = (
+        f"counting everything it calls that was {launched}"
+        if one.kind in CALLS_OTHERS
+        else f"counting what was {launched}"
     )
-    saving = words.would_save(facts.saving(one.saved_half_ns))
-    return Card(words.if_twice_as_fast(name), saving, "", details, one.saved_half_ns, words.saving_if_faster(name))
+    said = [
+        (
+            f"{facts.saving(one.on_path_ns)} of the path, {counted_in}; without it, {facts.saving(one.saved_free_ns)} "
+            "would be saved."
+        )
+    ]
+    details = [*said, f"Next bottleneck: {one.next}."] if one.next else said
+    saving = f"Would save {facts.saving(one.saved_half_ns)}"
+    return Card(
+        f"If {name} ran twice as fast",
+        saving,
+        "",
+        details,
+        one.saved_half_ns,
+        f"estimated saving if {name} ran twice as fast",
+    )
 
 
 def _finding_text(finding: PathFinding, facts: PathFacts) -> str:
     """Return a finding as a sentence, with what it saves."""
-    said = words.sentence(finding.sentences)
+    said = sentence(finding.sentences)
     saved, is_bound = finding.saving
     # The headline says itself what is gained.
     if not saved or finding.rule == "bound_by":
         return said
-    saving = words.saves(facts.saving(saved), at_most=is_bound)
-    return f"{said} {saving}; {words.confidence(finding.confidence)}."
+    saving = _saves(facts.saving(saved), at_most=is_bound)
+    return f"{said} {saving}; {_confidence(finding.confidence)}."
+
+
+def _saves(text: str, *, at_most: bool) -> str:
+    """Say what an action saves."""
+    return f"Saves at most {text}" if at_most else f"Saves {text}"
+
+
+def _confidence(level: str) -> str:
+    """Name how sure a finding is."""
+    return f"{level} confidence"

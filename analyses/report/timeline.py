@@ -18,9 +18,9 @@ import numpy as np
 
 from analyses.display.labels import MEANING, SHORT
 from analyses.display.page import page_of
+from analyses.display.sentence_format import window_name
 from analyses.display.text_layout import clipped, duration_text, percent
-from analyses.messages import timeline as words
-from analyses.report.page_labels import page_labels
+from analyses.report.page_labels import capitalized, length_name, page_labels
 from analyses.report.page_tables import Bar, class_bar
 from hta_graph.attribution.replayed_names import EVIDENCE, replayed_names
 from hta_graph.base.arrays import distinct, first_of_runs, take_or, unique_rows
@@ -41,6 +41,16 @@ from hta_graph.paths.level_of_detail import (
     tracks_on_lanes,
 )
 from hta_graph.paths.step_table import StepRow, neighbouring_steps
+from hta_graph.paths.windows import Window
+
+EVENT_LABELS: Mapping[str, str] = {
+    "cpu_op": "operator",
+    "runtime": "runtime call",
+    "memcpy": "copy",
+    "memset": "memset",
+    "waiting": "waiting for other ranks",
+}
+"""Labels of the kinds of events that are not called by their keys."""
 
 HEAD_BYTES = 4
 
@@ -160,7 +170,7 @@ def _event_names(graph: DependencyGraph) -> tuple[Ids, list[str]]:
     found = codes.copy()
     found[rows] = len(names) + place
     names += [
-        words.of_operator(names[kernel], replayed.texts[operator], EVIDENCE[evidence])
+        f"{clipped(replayed.texts[operator], 40)} ({EVIDENCE[evidence]}) ▸ {clipped(names[kernel], 60)}"
         for operator, evidence, kernel in zip(*(key[first].tolist() for key in keys), strict=True)
     ]
     return found, names
@@ -224,7 +234,7 @@ class EmbeddedStep:
 
 
 @dataclass(frozen=True)
-class LegendEntry:
+class ColourMeaning:
     """A colour and what it means."""
 
     colour: str
@@ -256,7 +266,6 @@ class TimelinePage:
             title=self._title,
             file=clipped(self._path.graph.path.name, NAME_SIZE),
             timeline=self,
-            words=words,
             class_legend=self.class_legend,
         )
 
@@ -276,7 +285,7 @@ class TimelinePage:
         if start_ns > end_ns or start_ns < first or end_ns > last:
             return ""
         # A number alone names no event of a job.
-        named = event_index is not None and len(self._path.graph.rank_graphs) == 1
+        named = event_index is not None and not self._path.graph.is_job
         return f"#t={start_ns},{end_ns}" + (f"&row={event_index}" if named else "")
 
     @cached_property
@@ -286,7 +295,7 @@ class TimelinePage:
         for path in self._paths:
             bound, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
             name, labels = clipped(path.window.label, 60), page_labels(path.graph)
-            summary = words.step_summary(
+            summary = _step_summary(
                 path.window, path.graph, length=duration_text(path.length_ns), bound=labels[bound],
                 bound_share=percent(ns / max(path.length_ns, 1)), explained=percent(path.coverage),
             )  # fmt: skip
@@ -308,36 +317,57 @@ class TimelinePage:
         """What the page merges or leaves out."""
         scene, notes = self.scene, []
         if scene.resolution_ns:
-            notes.append(words.merged(duration_text(scene.resolution_ns), scene.rows, len(scene.bars)))
+            notes.append(
+                f"Events shorter than {duration_text(scene.resolution_ns)} are merged with neighbors of the same kind "
+                f"to keep the page small: {scene.rows:,} events in {len(scene.bars):,} bars."
+            )
         ranks = len(self._path.graph.rank_graphs)
         if len(scene.ranks) < ranks:
-            notes.append(words.ranks_shown(scene.ranks, ranks))
+            listed = ", ".join(map(str, scene.ranks))
+            notes.append(
+                f"Lanes of {len(scene.ranks)} of {ranks:,} ranks ({listed}): those with most of the path, then "
+                "the lowest."
+            )
         if scene.lanes_left:
-            notes.append(words.lanes_shown(len(scene.lanes), len(scene.lanes) + scene.lanes_left))
+            notes.append(
+                f"{len(scene.lanes):,} of {len(scene.lanes) + scene.lanes_left:,} threads and streams: those with "
+                "most of the path, then the busiest."
+            )
         if scene.too_deep:
-            notes.append(words.too_deep(scene.too_deep))
+            notes.append(f"{scene.too_deep:,} deeply nested events are left out.")
         return notes
 
     @property
-    def class_legend(self) -> list[LegendEntry]:
+    def class_legend(self) -> list[ColourMeaning]:
         """The classes that occur on the paths."""
         found = {bound: sum(path.by_bound_ns[bound] for path in self._paths) for bound in MEANING}
         labels, meanings = page_labels(self._path.graph), page_labels(self._path.graph, meanings=True)
-        return [LegendEntry(BOUND_COLOUR[b], labels[b], meanings[b]) for b, ns in found.items() if ns]
+        return [ColourMeaning(BOUND_COLOUR[b], labels[b], meanings[b]) for b, ns in found.items() if ns]
 
     @property
-    def event_legend(self) -> list[LegendEntry]:
+    def event_legend(self) -> list[ColourMeaning]:
         """The kinds of events that occur."""
         used = set(distinct(self.scene.bars.group).tolist())
         kinds = [name for number, name in enumerate(BAR_GROUPS) if number in used and name in EVENT_COLOUR]
-        entries = [LegendEntry(EVENT_COLOUR[name], words.EVENT_LABELS.get(name, name)) for name in kinds]
-        return [*entries, LegendEntry(PATH_COLOUR, words.PATH_LINE)]
+        entries = [ColourMeaning(EVENT_COLOUR[name], EVENT_LABELS.get(name, name)) for name in kinds]
+        return [*entries, ColourMeaning(PATH_COLOUR, "critical path")]
 
     @property
     def _title(self) -> str:
         rank = self._path.graph.rank
         ranks = len(self._path.graph.rank_graphs)
-        return words.page_title(clipped(self._path.window.label, 60), ranks, rank)
+        of_whom = f", {ranks:,} ranks" if ranks > 1 else f", rank {rank}" if rank is not None else ""
+        return f"Timeline of {clipped(self._path.window.label, 60)}{of_whom}"
+
+
+def _step_summary(
+    window: Window, graph: DependencyGraph, *, length: str, bound: str, bound_share: str, explained: str
+) -> str:
+    """Sum up a window above its bar."""
+    name = capitalized(window_name(window))
+    return (
+        f"{name}: {length_name(window, graph)} {length}; largest class: {bound} ({bound_share}); {explained} explained"
+    )
 
 
 def timeline_page(path: CriticalPath, steps: Sequence[StepRow] = (), *, limit: int = ROWS) -> TimelinePage:
@@ -399,7 +429,7 @@ def _packed_scene(scene: Scene, base: int, chosen: int) -> str:
         "chosen": chosen,
         "windows": [[p.window.start_ns - base, p.window.end_ns - base] for p in scene.paths],
         "lanes": [[clipped(lane.label, NAME_SIZE), lane.depth] for lane in scene.lanes],
-        "groups": [[words.EVENT_LABELS.get(name, SHORT.get(name, name)), COLOUR_OF[name]] for name in BAR_GROUPS],
+        "groups": [[EVENT_LABELS.get(name, SHORT.get(name, name)), COLOUR_OF[name]] for name in BAR_GROUPS],
         "classes": len(BoundBy),
         "names": [clipped(names[code], NAME_SIZE) or "(no name)" for code in used.tolist()],
         "series": [column.tolist() for column in (column.astype(np.int64) for column in columns)],

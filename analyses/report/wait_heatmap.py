@@ -20,13 +20,19 @@ import pandas as pd
 
 from analyses.display.dataframe_text import MANY_RANKS, worst_and_typical
 from analyses.display.sentence_format import brief_share
-from analyses.messages import report as words
+from analyses.report.page_labels import is_about_options, sentence
 from analyses.report.page_tables import Bar, Section, SectionTable, class_bar
 from hta_graph.base.colours import WAITING_COLOUR
 from hta_graph.model import BoundBy
 
 if TYPE_CHECKING:
     from analyses.declare.answer import Answer
+
+WAITING_MEANING = (
+    "Caused: each wait is attributed to the work that took the late rank longer since the previous collective, even if "
+    "other ranks passed the delay on. Wait caused: all waiting in a collective counts for the rank that arrives last."
+)
+WAITING_BY_RANK = "Waiting caused by each rank, and its own waiting"
 
 
 WIDTH, LEFT, RIGHT, TOP = 1000, 130, 985, 8
@@ -101,10 +107,15 @@ def _rows(waiting: pd.DataFrame, row_height: int) -> list[HeatmapRow]:
     return [
         HeatmapRow(
             TOP + row_height * at,
-            words.waits_of_rank(str(name), brief_share(mean), f"{begin:,.3f} ms" if mean else ""),
+            _waits_of_rank(str(name), brief_share(mean), f"{begin:,.3f} ms" if mean else ""),
         )
         for at, (name, mean, begin) in enumerate(zip(*columns, strict=True))
     ]
+
+
+def _waits_of_rank(name: str, mean: str, most_from: str) -> str:
+    """Describe a row of the picture."""
+    return f"{name}: waits {mean} of the time" + (f", most from {most_from}" if most_from else "")
 
 
 def _ticks_across(begins: np.ndarray[Any, Any]) -> list[HeatmapTick]:
@@ -179,22 +190,32 @@ def wait_section(waiting: Answer, together: Answer) -> Section:
     caused, charged = waiting.tables["stragglers"], waiting.tables["causes"]
     tables = [
         _rank_table(caused, charged, together.tables["ranks"]),
-        _largest_first(words.HOSTS, waiting.tables["hosts"], "caused_ns"),
-        _largest_first(words.GROUP_KINDS, together.tables["group_kinds"], "waited_ns"),
-        _largest_first(words.GROUPS, together.tables["groups"], "waited_ns"),
+        _largest_first("Hosts", waiting.tables["hosts"], "caused_ns"),
+        _largest_first("Process groups by purpose", together.tables["group_kinds"], "waited_ns"),
+        _largest_first("Process groups", together.tables["groups"], "waited_ns"),
     ]
     ranks = caused["rank"].nunique()
     drawn = waiting.drawn.get("waiting", pd.DataFrame())
     return WaitSection(
-        words.WAITING,
-        words.WAITING_MEANING,
+        "Waiting",
+        WAITING_MEANING,
         tables,
-        notes=[words.sentence(str(line)) for line in waiting.opening],
+        notes=[sentence(str(line)) for line in waiting.opening],
         template="waiting_part.html",
         figure=wait_heatmap(drawn) if len(drawn) else None,
-        figure_title=words.waiting_figure(ranks, -(-ranks // len(drawn))) if len(drawn) else "",
-        closing=" ".join(words.sentence(line) for line in waiting.closing if not words.is_about_options(line)),
+        figure_title=_waiting_figure(ranks, -(-ranks // len(drawn))) if len(drawn) else "",
+        closing=" ".join(sentence(line) for line in waiting.closing if not is_about_options(line)),
     )
+
+
+def _waiting_figure(ranks: int, ranks_per_row: int) -> str:
+    """Name the picture of waiting.
+
+    >>> _waiting_figure(64, 1), _waiting_figure(1024, 2)
+    ('When each of 64 ranks waits for others', 'When each of 1,024 ranks waits for others, 2 ranks per row')
+    """
+    rows = f", {ranks_per_row} ranks per row" if ranks_per_row > 1 else ""
+    return f"When each of {ranks:,} ranks waits for others{rows}"
 
 
 def _rank_table(caused: pd.DataFrame, charged: pd.DataFrame, own: pd.DataFrame) -> SectionTable:
@@ -206,11 +227,11 @@ def _rank_table(caused: pd.DataFrame, charged: pd.DataFrame, own: pd.DataFrame) 
     of_rows = by_class.reindex(pd.MultiIndex.from_frame(frame[BY_RANK]), fill_value=0)
     frame.insert(len(BY_RANK), "caused_ns", of_rows.sum(axis=1).to_numpy(np.int64))
     frame = frame.sort_values("caused_ns", ascending=False, kind="stable", ignore_index=True)
-    title = words.WAITING_BY_RANK
+    title = WAITING_BY_RANK
     if len(frame) > MANY_RANKS:
         every = frame["rank"].nunique()
         frame, hidden = worst_and_typical(frame, "caused_ns")
-        title = words.worst_ranks(every - hidden, every)
+        title = f"{WAITING_BY_RANK}: the top {every - hidden:,} of {every:,} ranks, median and 95th percentile"
     longest = int(frame["caused_ns"].max()) if len(frame) else 0
     times = {key: dict(zip(by_class, row, strict=True)) for key, *row in by_class.itertuples(name=None)}
     bars = [_class_bar(times.get(key, {}), longest) for key in zip(frame["rank"], frame["scope"], strict=True)]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analyses.declare.columns import Table, byte_count, integer, ns, rate, share
 from analyses.declare.scope import Scope
 from analyses.declare.tables import table_of
 from hta_graph.base.arrays import find_sorted
@@ -24,12 +25,26 @@ from hta_graph.roofline.devices import Device, find_device
 from hta_graph.trace.event_args import read_event_args
 from hta_graph.trace.profiler_names import element_bytes
 
-SAME_CALL = ["collective", "group", "ranks", "bytes", "dtype"]
-INTEGERS, REALS = ("ranks", "bytes", "count", "gpu_ns"), ("algorithm_gbps", "bus_gbps", "best_bus_gbps", "link_gbps")
-COLLECTIVE_RATES = ["rank", "scope", *SAME_CALL, "count", "gpu_ns", *REALS, "link_share"]
-"""The columns of :func:`collective_rates`."""
+SAME_CALL = Table(
+    *("collective", "group", integer("ranks", "Number of ranks in the group; null if not recorded.", null=True)),
+    *(byte_count("bytes", "Bytes of one call, as nccl-tests define them; null if not recorded", null=True), "dtype"),
+)
+REALS = Table(
+    rate(
+        "algorithm_gbps", "Algorithm bandwidth: bytes divided by time over all calls; null if not recorded", null=True
+    ),
+    *("bus_gbps", rate("best_bus_gbps", "Bus bandwidth of the fastest call; null if unknown", null=True)),
+    rate("link_gbps", "Bandwidth of all links of the GPU in one direction; null if unknown", null=True),
+    share("link_share", "best_bus_gbps as a share of link_gbps; null if unknown", null=True),
+)
+COLLECTIVE_RATES = Table(
+    *("rank", "scope", SAME_CALL, integer("count", "Number of calls.")),
+    *(ns("gpu_ns", "Total time of the kernels"), REALS),
+)
+INTEGERS = ("ranks", "bytes", "count", "gpu_ns")
 
 
+@COLLECTIVE_RATES.returned
 def collective_rates(scopes: Sequence[Scope], peaks: Device | None = None) -> pd.DataFrame:
     """Return the bandwidth of the collectives and messages of each rank, grouped by what is alike, longest first.
 
@@ -41,20 +56,13 @@ def collective_rates(scopes: Sequence[Scope], peaks: Device | None = None) -> pd
         scopes: one for each rank, or the steps of each.
         peaks: the device that the ranks ran on; the one that each trace names if not given.
 
-    Returns:
-        rank, scope, collective (its recorded name), group, ranks (how many, as recorded), bytes (of one call), dtype,
-        count, gpu_ns (of all kernels), algorithm_gbps and bus_gbps (GB/s, as nccl-tests define them, over all calls),
-        best_bus_gbps (of the fastest call), link_gbps (one direction of all links of the device within its node),
-        link_share (best_bus_gbps / link_gbps). What is not recorded or unknown is missing.
-
     Raises:
         TraceError: the file, which is read once more for the recorded arguments, is gone or has changed.
     """
     # Several scopes may be steps of one trace, whose file is read once.
     said = {graph: _recorded_calls(graph) for graph in dict.fromkeys(scope.graph for scope in scopes)}
     frame = table_of(scopes, lambda scope: _rates_of_scope(scope, said[scope.graph], peaks), COLLECTIVE_RATES)
-    types = dict.fromkeys(INTEGERS, "Int64") | dict.fromkeys((*REALS, "link_share"), "Float64")
-    return frame.astype(types)
+    return frame.astype(dict.fromkeys(INTEGERS, "Int64") | dict.fromkeys(REALS, "Float64"))
 
 
 def _rates_of_scope(scope: Scope, said: pd.DataFrame, peaks: Device | None) -> pd.DataFrame:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analyses.messages import graph_kernels as messages
+from hta_graph.attribution.captured_launches import COUNTS, EDITS, POSITION, QUEUES, UNCHECKED
 from hta_graph.attribution.graph_kernels import CaptureSource, Replay, graph_kernels
 from hta_graph.attribution.replayed_names import replayed_names
 from hta_graph.base.arrays import distinct, take_or
+from hta_graph.base.errors import Remedy
+from hta_graph.base.text.formatting import milliseconds
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import Bools, Ids
@@ -20,6 +22,19 @@ if TYPE_CHECKING:
     from analyses.declare.scope import Scope
 
 __all__ = ["naming_notes", "naming_notes_of_rows", "replayed"]
+
+RULES = {
+    POSITION: "launch order is equal",
+    COUNTS: "as many launches of each kernel",
+    QUEUES: "launch order is equal on each stream",
+    EDITS: "launch order is equal",
+    UNCHECKED: "unchecked: the capture records no kernel names, only as many launches",
+}
+"""How a replay was aligned → what that says."""
+LAUNCHED_BY_GRAPH = "launched by a CUDA graph"
+NAME_THEM = Remedy(
+    "record the capture of the graphs and pass captures=[…]", "record the capture of the graphs and use --capture"
+)
 
 
 def replayed(scope: Scope) -> Bools:
@@ -46,7 +61,9 @@ def naming_notes_of_rows(graph: DependencyGraph, rows: Ids, label: str) -> list[
             notes += _notes_on(part.graph, own, (part.rank, label))
         else:
             is_unused |= part.graph.attached(CaptureSource) is not None
-    return [*notes, messages.NOT_IN_SUMMARIES] if is_unused else notes
+    if is_unused:
+        return [*notes, "captures are not used: rank summaries lack the kernels; use --summaries never"]
+    return notes
 
 
 def _notes_on(graph: DependencyGraph, rows: Ids, head: tuple[int, str]) -> list[str]:
@@ -64,13 +81,42 @@ def _notes_on(graph: DependencyGraph, rows: Ids, head: tuple[int, str]) -> list[
         counts = (sum(one.named for one in own), sum(one.kernels for one in own), len(own))
         if rule:
             path = names.captures[capture].path.name
-            notes.append(messages.named(*head, *counts, path, rule, sum(one.edits for one in own)))
+            notes.append(_named(*head, *counts, path, rule, sum(one.edits for one in own)))
         else:
             lost = rows[np.isin(calls, [one.call for one in own])]
             ns = int((graph.event_table.end - graph.event_table.start)[lost].sum())
-            notes.append(messages.not_named(*head, counts[1], ns, len(own)))
+            notes.append(_not_named(*head, counts[1], ns, len(own)))
     unsure = sum(one.is_one_of_several for one in replays)
-    return [*notes, messages.unsure_shapes(*head, unsure)] if unsure else notes
+    return [*notes, _unsure_shapes(*head, unsure)] if unsure else notes
+
+
+def _named(rank: int, label: str, named: int, every: int, replays: int, captures: str, rule: str, edits: int) -> str:
+    """Say how many kernels of replays a capture names, and how they were matched."""
+    but = f" but for {edits:,}: {_rows(edits)} no counterpart" if edits else ""
+    counts = f"{named:,} of {every:,} kernels of {_replays(replays)}"
+    return f"rank {rank}, {label}: {counts} inferred by capture ({captures}): {RULES[rule]}{but}"
+
+
+def _replays(count: int) -> str:
+    return "1 graph replay" if count == 1 else f"{count:,} graph replays"
+
+
+def _rows(count: int) -> str:
+    return "1 launch or kernel has" if count == 1 else f"{count:,} launches or kernels have"
+
+
+def _not_named(rank: int, label: str, count: int, ns: int, replays: int) -> str:
+    """Say how many kernels of replays no capture names."""
+    what = f"{count:,} kernels ({milliseconds(ns)} ms) of {_replays(replays)}"
+    return f"rank {rank}, {label}: {what} not named: no captured graph launches the same kernels"
+
+
+def _unsure_shapes(rank: int, label: str, replays: int) -> str:
+    """Say of how many replays shapes are not sure."""
+    return (
+        f"rank {rank}, {label}: shapes of {_replays(replays)} are unchecked: graphs of several batch sizes launch the "
+        "same kernels, and no annotation gives the tokens of the step"
+    )
 
 
 def _recorded_notes(graph: DependencyGraph, rows: Ids, head: tuple[int, str]) -> list[str]:
@@ -78,4 +124,9 @@ def _recorded_notes(graph: DependencyGraph, rows: Ids, head: tuple[int, str]) ->
     names = replayed_names(graph, "module")
     recorded = int(np.count_nonzero(take_or(names.evidence, rows) == 0))
     every = int(np.count_nonzero(take_or(graph.event_flags.graph_launch_call, take_or(graph.launching_call, rows))))
-    return [messages.recorded(*head, recorded, every)] if recorded else []
+    return [_recorded(*head, recorded, every)] if recorded else []
+
+
+def _recorded(rank: int, label: str, named: int, every: int) -> str:
+    """Say of how many kernels of replays the trace, or a file of annotations, records the module."""
+    return f"rank {rank}, {label}: the module of {named:,} of {every:,} kernels of graph replays is recorded"

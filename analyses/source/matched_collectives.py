@@ -9,8 +9,9 @@ import numpy as np
 
 from analyses.declare.scope import Scope
 from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
-from analyses.messages import collective_matching as messages
+from analyses.display.sentence_format import counted
 from hta_graph.base.arrays import rows_by_value
+from hta_graph.base.text.formatting import milliseconds, signed_milliseconds
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.collectives import (
@@ -22,6 +23,15 @@ from hta_graph.multi_rank.matching.collectives import (
 from hta_graph.multi_rank.matching.communications import UNKNOWN_RANK, Match, RankCommunications
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.matching.worker_groups import with_worker_groups
+
+NOT_ON_ALL_RANKS = (
+    "no collective in this window was recorded on all ranks of its group; record the same steps on all ranks"
+)
+SINGLE_RANK = "the job has a single rank; there is no other rank to compare it with"
+UNMATCHED = (
+    "unmatched communications are left out: not every rank of their group recorded them in this order at this "
+    "time. Traces may start or end at different times, lack events, or belong to different jobs"
+)
 
 MISFITS_NAMED = 3
 """How many collectives that contradict the clocks are listed."""
@@ -108,36 +118,69 @@ def matching_notes(scopes: Sequence[Scope], matched: Sequence[MatchedWindow]) ->
     # A single rank is all there is, or all that was given: two different notes.
     if len(ranks) < 2:
         world_size = max((trace.world_size or 0 for trace in ranks.values()), default=0)
-        return [messages.SINGLE_RANK if world_size == 1 else messages.lone_rank(world_size)]
+        return [SINGLE_RANK if world_size == 1 else _lone_rank(world_size)]
     own, found = matched[0].ranks, matched[0].found
     if not sum(map(len, own.values())):
-        return [messages.NO_COMMUNICATION]
+        return ["no communication found on any rank: neither communication kernels nor Gloo events"]
     alone = sum(int((item.needed == UNKNOWN_RANK).sum()) for item in own.values())
     compared = sum(len(item.found) for item in matched)
     said = (
-        (alone, messages.without_peer(alone)),
-        (found.of_open_group, messages.group_not_recorded(found.of_open_group)),
-        (found.with_implausible_clocks, messages.implausible_clocks(found.with_implausible_clocks)),
-        (found.without_partner, messages.unmatched(found.without_partner)),
-        (not compared, messages.NOT_ON_ALL_RANKS),
+        (alone, f"{alone:,} sends, receives and rooted collectives record no peer; no waiting is attributed to them"),
+        (
+            found.of_open_group,
+            (
+                f"{counted(found.of_open_group, 'collective')} left out: the traces do not record the process group, "
+                "and the timing does not determine it; record flight recorder dumps"
+            ),
+        ),
+        (
+            found.with_implausible_clocks,
+            (
+                f"{counted(found.with_implausible_clocks, 'communication')} left out: they match only if clocks of "
+                "one host are more than 128 ms apart"
+            ),
+        ),
+        (found.without_partner, f"{found.without_partner:,} {UNMATCHED}"),
+        (not compared, NOT_ON_ALL_RANKS),
     )
     size = max(len(ranks), *(trace.world_size or 0 for trace in ranks.values()))
     silent = size - sum(len(item) > 0 for item in own.values())
-    clocks = [messages.silent_ranks(silent, size)] * bool(silent)
+    clocks = [silent_ranks(silent, size)] * bool(silent)
     clocks += _clocks_set_back(found.offsets)
     clocks += [_misfit_names(misfit, scopes, own) for misfit in found.rejected[:MISFITS_NAMED]]
-    clocks += [messages.CLOCKS_NOTE] * bool(compared and not found.offsets)
+    clocks += ["Clocks were not corrected: no collective contradicts them."] * bool(compared and not found.offsets)
     return [text for holds, text in said if holds] + clocks
+
+
+def silent_ranks(count: int, size: int) -> str:
+    """Report ranks of a job whose traces are missing or hold no communication.
+
+    >>> silent_ranks(1, 4)
+    '1 of 4 ranks has no recorded communication; whether it delays the others is unknown.'
+    """
+    has, delay = ("has", "it delays") if count == 1 else ("have", "they delay")
+    return f"{count:,} of {size:,} ranks {has} no recorded communication; whether {delay} the others is unknown."
+
+
+def _lone_rank(world_size: int) -> str:
+    """Report that a single rank of a job was given."""
+    given = f"only one rank of {world_size:,} is given" if world_size else "only one rank is given"
+    return f"{given}; give the traces of all ranks (a folder) to compare them"
 
 
 def _clocks_set_back(offsets: Mapping[int, int]) -> list[str]:
     """List the clocks that were set back and by how much, of many ranks those that are furthest off."""
     furthest = sorted(offsets, key=lambda rank: -abs(offsets[rank]))
     named = sorted(furthest[:RANKS_LISTED]) if len(offsets) > MANY_RANKS else list(offsets)
-    said = [messages.clock_set_back(rank, offsets[rank]) for rank in named]
+    said = [
+        f"rank {rank}: clock offset {signed_milliseconds(offsets[rank])} ms from the first rank's; corrected"
+        for rank in named
+    ]
     if hidden := len(offsets) - len(named):
         most_ns = -(-abs(offsets[furthest[RANKS_LISTED]]) // 1000) * 1000
-        said.append(messages.more_clocks_set_back(hidden, most_ns))
+        said.append(
+            f"{hidden:,} more ranks: clock offsets of at most {milliseconds(most_ns)} ms; the job's `clocks` lists all"
+        )
     return said
 
 
@@ -146,4 +189,12 @@ def _misfit_names(misfit: Match, scopes: Sequence[Scope], ranks: Mapping[int, Ra
     graphs = {scope.rank: scope.graph for scope in scopes}
     rows = {rank: ranks[rank].row[place] for rank, place in sorted(misfit.items())}
     events = [(rank, int(graphs[rank].event_table.index[row])) for rank, row in rows.items()]
-    return messages.misfit(graphs[min(rows)].name_of(rows[min(rows)]), events)
+    return _misfit(graphs[min(rows)].name_of(rows[min(rows)]), events)
+
+
+def _misfit(name: str, events: Sequence[tuple[int, int]]) -> str:
+    """Report a collective that contradicts all clock corrections."""
+    listed = ", ".join(f"rank {rank} event {index}" for rank, index in events)
+    return (
+        f"{name} ({listed}) contradicts the clocks that all other collectives agree on; it is mismatched and left out"
+    )

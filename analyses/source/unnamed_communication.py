@@ -14,10 +14,13 @@ from itertools import pairwise
 import numpy as np
 
 from analyses.declare.scope import Scope
-from analyses.messages import unnamed_communication as messages
+from analyses.display.sentence_format import quoted
 from hta_graph.base.arrays import first_of_runs
 from hta_graph.model import Ints
 from hta_graph.paths.gpu_activity import WorkType
+
+NAMED = 3
+"""How many kernels a sentence names."""
 
 FEWEST_RUNS = 20
 """The number of runs of a kernel with which it is no chance."""
@@ -37,7 +40,17 @@ def unnamed_communication(scopes: Sequence[Scope]) -> list[str]:
     first, *others = map(_runs_by_name, scopes)
     found = [name for name, runs in first.items() if any(_rendezvous(runs, other.get(name)) for other in others)]
     found.sort(key=lambda name: (-int((first[name][1] - first[name][0]).sum()), name))
-    return [messages.waits_for_ranks(found)] if found else []
+    return [_waits_for_ranks(found)] if found else []
+
+
+def _waits_for_ranks(names: Sequence[str]) -> str:
+    """Say which kernels wait for other ranks and count as computation."""
+    shown = ", ".join(map(quoted, names[:NAMED])) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    their, they_wait = ("its", "it probably waits") if len(names) == 1 else ("their", "they probably wait")
+    return (
+        f"{shown}: counted as computation, but {their} runs end at the same time on several ranks whenever they begin, "
+        f"so {they_wait} for other ranks (unknown communication)"
+    )
 
 
 def _runs_by_name(scope: Scope) -> dict[str, Runs]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,28 +16,46 @@ import numpy as np
 
 from analyses.display.dataframe_text import RANKS_LISTED, more_ranks
 from analyses.display.labels import short_labels
+from analyses.display.phrases import (
+    NOT_RECORDED,
+    OTHER_STEP,
+    batch_sizes,
+    counted_steps,
+    engine_idle,
+    median_length,
+    other_phase,
+    short_label,
+)
 from analyses.display.screen_columns import LATENCY
-from analyses.display.sentence_format import and_more, headline_name
+from analyses.display.sentence_format import and_more, brief_duration, brief_share, counted, enumerated, headline_name
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
-from analyses.messages import engine_steps as engine_messages
-from analyses.messages import window as messages
 from hta_graph.base.arrays import distinct, summed_by
 from hta_graph.base.text.sanitize import one_line
 from hta_graph.base.text.shorten import short_names
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import BoundBy, EdgeKind, EventKind, Rule
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
 from hta_graph.paths.rank_crossings import crossings, held_up_by
 from hta_graph.paths.step_table import OUTLIER_FACTOR, StepRow, kinds_of_unlike_length, notable_steps, step_rows
-from hta_graph.paths.windows import Window, step_lengths
+from hta_graph.paths.windows import StepLength, Window, step_lengths
 from hta_graph.trace.engine_steps import BY_GRAPH_LAUNCH
 
 if TYPE_CHECKING:
     from hta_graph.multi_rank.job_verdict import JobVerdict
     from hta_graph.what_if.slack import NearCritical
+
+NO_GPU = "no GPU activity in the trace"
+LONGER_NAMED = 3
+"""More longer steps than this are counted."""
+KINDS_NAMED = 3
+"""More kinds of steps than this are counted."""
+ALTERNATIVES = "alternative paths to the end of the window: the longest of each kind that is not on the critical path"
+
+EACH_GRAPH_LAUNCH = (
+    "No annotation names a step: each graph launch is taken as one, because the host waits for the GPU between them."
+)
 
 
 NOISE_SAID_NS = 5_000
@@ -46,18 +65,41 @@ NOISE_SAID_NS = 5_000
 def clock_lines(clocks: Sequence[Mapping[str, Any]]) -> list[str]:
     """Say of the clocks (``graph.gpu_clock``) that are not the host's how far they are ahead or behind, in one line."""
     told = [
-        messages.gpu_clock(offsets, clock["pieces"][0]["drift_ppm"], noise)
+        _gpu_clock(offsets, clock["pieces"][0]["drift_ppm"], noise)
         for clock in clocks
         for noise in [clock["noise_ns"] if clock["noise_ns"] >= NOISE_SAID_NS else 0]
         if any(offsets := [piece["offset_ns"] or 0 for piece in clock["pieces"]]) or noise
     ]
-    return told if len(told) < 2 else [messages.several_gpu_clocks(told[0], len(told))]
+    return told if len(told) < 2 else [f"{told[0]} The clocks of {counted(len(told) - 1, 'other device')} also differ."]
+
+
+def _gpu_clock(offsets_ns: Sequence[int], drift_ppm: float, noise_ns: int) -> str:
+    """Say how far a GPU clock is ahead of the host clock, in each part of the trace, and that this is corrected."""
+    if noise_ns:
+        return f"The GPU and host clocks contradict each other by up to {brief_duration(noise_ns)}."
+    if len(offsets_ns) > 1:
+        jumps = "once" if len(offsets_ns) == 2 else f"{len(offsets_ns) - 1} times"
+        low, high = _ahead_or_behind(min(offsets_ns)), _ahead_or_behind(max(offsets_ns))
+        return f"The GPU clock jumps {jumps} ({low} to {high} the host clock); GPU times are corrected."
+    drift = f" and drifts by {drift_ppm:.0f} ppm" if drift_ppm else ""
+    return f"The GPU clock is {_ahead_or_behind(offsets_ns[0])} the host clock{drift}; GPU times are corrected."
+
+
+def _ahead_or_behind(offset_ns: int) -> str:
+    return f"{brief_duration(abs(offset_ns))} {'ahead of' if offset_ns > 0 else 'behind'}"
 
 
 def sync_record_lines(diagnostics: Mapping[str, int]) -> list[str]:
     """Warn where the file's synchronization records contradict its times and are set aside."""
     contradicted = diagnostics["sync_records_contradicted"]
-    return [messages.sync_records_contradicted(contradicted)] if contradicted else []
+    if contradicted:
+        return [
+            (
+                f"Synchronization records were not used: {counted(contradicted, 'record')} name work that ended after "
+                "the call returned. Waits are inferred instead."
+            )
+        ]
+    return []
 
 
 def unknown_wait_lines(graph: DependencyGraph) -> list[str]:
@@ -65,12 +107,23 @@ def unknown_wait_lines(graph: DependencyGraph) -> list[str]:
     edges = graph.edges_of(EdgeKind.STREAM_SYNC)
     calls = distinct(edges.target[graph.edge_table.rule[edges.row] == Rule.RETURNED_WITH_WORK])
     names = list(dict.fromkeys(one_line(graph.name_of(call)) for call in calls.tolist()))
-    return [messages.unknown_waits(short_names(names[:NAMES_LISTED]), len(calls))] if names else []
+    if names:
+        return [
+            (
+                f"{', '.join(short_names(names[:NAMES_LISTED]))}: {counted(len(calls), 'call')} taken as waits. The "
+                "name is not in the vocabulary, but they return when the GPU runs out of work."
+            )
+        ]
+    return []
 
 
 def clock_notes(clocks_of: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[str]:
     """Name the ranks whose GPU clock is not the host's."""
-    return [messages.on_rank(rank, line) for rank, clocks in clocks_of.items() for line in clock_lines(clocks)]
+    return [
+        f"Rank {rank}: {line[0].lower()}{line[1:]}"
+        for rank, clocks in clocks_of.items()
+        for line in clock_lines(clocks)
+    ]
 
 
 NAMES_LISTED = 3
@@ -81,31 +134,105 @@ ALIKE = 0.05
 DIGITS = re.compile(r"\d+")
 
 
-def window_lines(window: Window, graph: DependencyGraph) -> list[str]:
+@dataclass(frozen=True)
+class WindowFacts:
+    """What a graph knows of a window, asked once, so that the sentences about it ask no graph.
+
+    ``steps`` are all steps of the trace. ``row`` is the step of an inference engine that the window is, ``engine`` are
+    all of its steps; of a job those of its first rank with all rows.
+    """
+
+    window: Window
+    is_job: bool
+    has_gpu: bool
+    steps: Sequence[StepLength]
+    engine: Sequence[EngineStepRow]
+    row: EngineStepRow | None
+
+    @classmethod
+    def of(cls, window: Window, graph: DependencyGraph) -> WindowFacts:
+        """Ask a graph."""
+        engine = () if window.step is None or window.form == "cpu" else engine_rows(graph)
+        row = next((row for row in engine if row.number == window.step), None)
+        return cls(window, graph.is_job, bool(graph.is_gpu.any()), step_lengths(graph), engine, row)
+
+    @property
+    def length_ns(self) -> int:
+        """The length of the window."""
+        return self.window.end_ns - self.window.start_ns
+
+    @property
+    def alike(self) -> list[EngineStepRow]:
+        """The engine's steps of the same phase."""
+        row = self.row
+        return [one for one in self.engine if row and one.phase == row.phase and (len(one.rows) or one is row)]
+
+    @property
+    def represents_phase(self) -> bool:
+        """Whether the window was chosen as the median of several engine steps of one phase."""
+        return self.window.is_default and len(self.alike) > 1
+
+    @property
+    def has_iteration(self) -> bool:
+        """Whether a step's latency is analyzed and its iteration is of another length: only these tile the run."""
+        if self.window.step is None or self.window.form != "usual" or not self.has_gpu:
+            return False
+        return abs(self.window.gpu_ns - self.length_ns) > ALIKE * self.length_ns
+
+    @property
+    def is_first_step(self) -> bool:
+        """Whether the window is the first step of the trace: its iteration begins before what is recorded."""
+        return self.window.step is not None and self.window.step == next((one.number for one in self.steps), -1)
+
+
+def window_lines(facts: WindowFacts) -> list[str]:
     """Name a window and its lengths: iteration, latency and time on the CPU are different things."""
-    label, length = messages.short_label(window.label), window.end_ns - window.start_ns
-    on_cpu, has_gpu = messages.on_cpu(window.cpu_ns), bool(graph.is_gpu.any())
+    window, length, has_gpu, is_first = facts.window, facts.length_ns, facts.has_gpu, facts.is_first_step
+    label, on_cpu = short_label(window.label), f"{duration_text(window.cpu_ns)} on the CPU"
     if not window.is_named:
         # The recording may be longer on both sides: events without work before it, polls behind it.
-        return [messages.part_of_trace(label, length, is_whole=window.label == "whole trace", has_gpu=has_gpu)]
-    is_first = is_first_step(window, graph)
-    if window.step is not None and window.form == "gpu" and (len(graph.rank_graphs) > 1 or (is_first and has_gpu)):
-        if is_first and _engine_row(window, graph) is not None and len(graph.rank_graphs) == 1:
-            return [engine_messages.first_iteration(label, length)]
-        return [messages.job_iteration(label, length, is_first=is_first)]
+        return [_part_of_trace(label, length, is_whole=window.label == "whole trace", has_gpu=has_gpu)]
+    if window.step is not None and window.form == "gpu" and (facts.is_job or (is_first and has_gpu)):
+        if is_first and facts.row is not None and not facts.is_job:
+            from_first = "from its first GPU work (no previous step) to the end of that work"
+            return [f"{label}: {duration_text(length)}, {from_first}"]
+        return [_job_iteration(label, length, is_first=is_first)]
     if not has_gpu:
-        follows = [messages.iteration(window.gpu_ns)] if window.form == "gpu" and not is_first else []
-        return [f"{label}: {'; '.join([*follows, on_cpu, messages.NO_GPU])}"]
-    latency = messages.latency(length)
-    iteration = messages.NO_ITERATION if is_first else messages.iteration(window.gpu_ns)
+        follows = [_iteration(window.gpu_ns)] if window.form == "gpu" and not is_first else []
+        return [f"{label}: {'; '.join([*follows, on_cpu, NO_GPU])}"]
+    latency = f"latency {duration_text(length)}, from its start to the end of its last work"
+    iteration = "iteration: not recorded (no previous step)" if is_first else _iteration(window.gpu_ns)
     if window.step is None:
         return [f"{label}: {latency}; {on_cpu}" if window.form == "usual" else f"{label}: {on_cpu}"]
     if window.form == "usual":
-        of_latency = [messages.SHARES_OF_LATENCY] if has_iteration(window, graph) else []
+        of_latency = (
+            ["  Percentages are of the latency; use --gpu-window for the iteration."] if facts.has_iteration else []
+        )
         return [f"{label}: {latency}", f"  {iteration}; {on_cpu}", *of_latency]
     return (
         [f"{label}: {on_cpu}", f"  {iteration}"] if window.form == "cpu" else [f"{label}: {iteration}", f"  {on_cpu}"]
     )
+
+
+def _part_of_trace(label: str, length_ns: int, *, is_whole: bool, has_gpu: bool) -> str:
+    """Name a window without a name of its own, or the whole trace."""
+    extent = ", from the first operator, call or GPU activity to the end of the last work" if is_whole else ""
+    return f"{label}: {duration_text(length_ns)}{extent}{'' if has_gpu else f'; {NO_GPU}'}"
+
+
+def _job_iteration(label: str, length_ns: int, *, is_first: bool) -> str:
+    """Name the iteration of a job; before the first step nothing is recorded."""
+    if is_first:
+        return f"{label}: {duration_text(length_ns)}, from its start (no previous step) to the end of its work"
+    return (
+        f"{label}: iteration {duration_text(length_ns)}, from the end of the previous step's work on all ranks to the "
+        "end of this step's work"
+    )
+
+
+def _iteration(gpu_ns: int) -> str:
+    """Name an iteration."""
+    return f"iteration {duration_text(gpu_ns)}, from the end of the previous step's work to the end of this step's work"
 
 
 def engine_rows(graph: DependencyGraph) -> Sequence[EngineStepRow]:
@@ -115,68 +242,46 @@ def engine_rows(graph: DependencyGraph) -> Sequence[EngineStepRow]:
     return () if rank is None else engine_step_table(rank)
 
 
-def _engine_row(window: Window, graph: DependencyGraph) -> EngineStepRow | None:
-    if window.step is None or window.form == "cpu":
-        return None
-    return next((row for row in engine_rows(graph) if row.number == window.step), None)
-
-
-def headline_subject(window: Window, graph: DependencyGraph) -> str:
+def headline_subject(facts: WindowFacts) -> str:
     """Name a window in front of a colon; of an engine's steps phase, count and batch."""
-    row = _engine_row(window, graph)
+    row, alike = facts.row, facts.alike
     if row is None:
-        return headline_name(window)
-    if not window.is_default:
-        return engine_messages.one(row.label, _sizes([row]))
-    alike = _of_phase(row, graph)
-    return engine_messages.several(len(alike), row.phase, _sizes(alike), [one.graph_launches for one in alike])
+        return headline_name(facts.window)
+    if not facts.window.is_default:
+        return f"{row.label}{_sizes([row])}"
+    return counted_steps(len(alike), row.phase, _sizes(alike), [one.graph_launches for one in alike])
 
 
-def measured_subject(window: Window, graph: DependencyGraph) -> str:
+def measured_subject(facts: WindowFacts) -> str:
     """Name a window as :func:`headline_subject` does; where it is the median of an engine's steps, with its length."""
-    subject = headline_subject(window, graph)
-    if not represents_phase(window, graph):
-        return subject
-    return f"{subject}, {engine_messages.median(window.end_ns - window.start_ns)}"
-
-
-def represents_phase(window: Window, graph: DependencyGraph) -> bool:
-    """Return whether a window was chosen as the median of several engine steps of one phase."""
-    row = _engine_row(window, graph)
-    return row is not None and window.is_default and len(_of_phase(row, graph)) > 1
-
-
-def _of_phase(row: EngineStepRow, graph: DependencyGraph) -> list[EngineStepRow]:
-    return [one for one in engine_rows(graph) if one.phase == row.phase and (len(one.rows) or one is row)]
+    subject = headline_subject(facts)
+    return f"{subject}, {median_length(facts.length_ns)}" if facts.represents_phase else subject
 
 
 def _sizes(rows: Sequence[EngineStepRow]) -> str:
     requests = [row.engine.requests for row in rows if row.engine.requests is not None]
     tokens = [row.engine.tokens for row in rows if row.engine.tokens is not None]
-    return engine_messages.sizes(requests, tokens, rows[0].engine.image_size)
+    return batch_sizes(requests, tokens, rows[0].engine.image_size)
 
 
 PHASES_NAMED = 3
 """How many other phases a headline names, those that take most time first."""
 
 
-def _engine_lengths(row: EngineStepRow, window: Window, graph: DependencyGraph) -> list[str]:
+def _engine_lengths(row: EngineStepRow, facts: WindowFacts) -> list[str]:
     """Name the iteration of an engine's step, what of it the GPU is idle, what the latency waits for, other phases."""
-    is_job = len(graph.rank_graphs) > 1
-    length = window.end_ns - window.start_ns
-    is_median = represents_phase(window, graph)
-    named = [engine_messages.median(length)] if is_median else messages.lengths(None, length, None, None)
+    is_job, length = facts.is_job, facts.length_ns
+    named = [median_length(length)] if facts.represents_phase else _lengths(None, length, None, None)
     if not is_job:
         before_first = max(row.idle_before_ns - row.before_recording_ns, 0)
-        named.append(engine_messages.idle(before_first, row.idle_ns - before_first, length, on_cpu=row.is_on_cpu))
+        named.append(engine_idle(before_first, row.idle_ns - before_first, length, on_cpu=row.is_on_cpu))
     if (before_ns := row.unrecorded_ns) and not is_job:
-        named.append(engine_messages.before_recording(before_ns))
-    rows = engine_rows(graph)
-    earlier = [one for one in rows if one.number < row.number and len(one.rows)]
+        named.append(f"it first waits {brief_duration(before_ns)} for GPU work from before the recording")
+    earlier = [one for one in facts.engine if one.number < row.number and len(one.rows)]
     if earlier and row.waits_ns > ALIKE * row.latency_ns and not is_job:
-        what = engine_messages.one(earlier[-1].label, _sizes([earlier[-1]]))
-        named.append(engine_messages.waits(row.latency_ns, row.waits_ns, what))
-    return ["; ".join(named + (_other_phases(row, rows) if window.is_default else []))]
+        what = f"{earlier[-1].label}{_sizes([earlier[-1]])}"
+        named.append(f"{brief_duration(row.waits_ns)} of its {brief_duration(row.latency_ns)} latency waits for {what}")
+    return ["; ".join(named + (_other_phases(row, facts.engine) if facts.window.is_default else []))]
 
 
 def _other_phases(row: EngineStepRow, rows: Sequence[EngineStepRow]) -> list[str]:
@@ -184,59 +289,70 @@ def _other_phases(row: EngineStepRow, rows: Sequence[EngineStepRow]) -> list[str
     time = {phase: sum(one.own_ns for one in rows if one.phase == phase) for phase in counts}
     others = sorted((phase for phase in counts if phase != row.phase), key=lambda phase: -time[phase])
     total = max(sum(time.values()), 1)
-    return [engine_messages.other_phase(counts[one], one, time[one] / total) for one in others[:PHASES_NAMED]]
+    return [other_phase(counts[one], one, time[one] / total) for one in others[:PHASES_NAMED]]
 
 
-def headline_lengths(window: Window, graph: DependencyGraph) -> list[str]:
+def headline_lengths(facts: WindowFacts) -> list[str]:
     """Name the lengths of a window as a headline gives them."""
-    if (row := _engine_row(window, graph)) is not None:
-        return _engine_lengths(row, window, graph)
-    *others, last = _own_lengths(window, graph)
-    return [*others, "; ".join([last, *_longer_steps(window, graph)])]
+    if facts.row is not None:
+        return _engine_lengths(facts.row, facts)
+    *others, last = _own_lengths(facts)
+    return [*others, "; ".join([last, *_longer_steps(facts)])]
 
 
 LONGER_SHARE = 0.5
 """Where longer steps add more than this share of the time of all, the median step shows the smaller part of a run."""
 
 
-def _longer_steps(window: Window, graph: DependencyGraph) -> list[str]:
+def _longer_steps(facts: WindowFacts) -> list[str]:
     """Name the steps that take most of the time where the median step, chosen by default, is not one of them.
 
     A checkpoint or an evaluation in every third step may cost more than all steps between, and no median shows it.
     """
-    found = [one for one in step_lengths(graph) if one.is_candidate] if window.is_default else []
-    usual_ns = next((one.iteration_ns for one in found if one.number == window.step), None)
+    found = [one for one in facts.steps if one.is_candidate] if facts.window.is_default else []
+    usual_ns = next((one.iteration_ns for one in found if one.number == facts.window.step), None)
     if usual_ns is None:
         return []
     longer = [one for one in found if one.iteration_ns > OUTLIER_FACTOR * usual_ns]
     total_ns, longer_ns = (sum(one.iteration_ns for one in some) for some in (found, longer))
     if longer_ns - len(longer) * usual_ns <= LONGER_SHARE * total_ns:
         return []
-    return [messages.longer_steps([one.number for one in longer], longer_ns / total_ns, len(found))]
+    return [_longer_steps_sentence([one.number for one in longer], longer_ns / total_ns, len(found))]
 
 
-def _own_lengths(window: Window, graph: DependencyGraph) -> list[str]:
-    length, has_gpu = window.end_ns - window.start_ns, bool(graph.is_gpu.any())
-    if window.is_named and (window.form == "cpu" or not (has_gpu or len(graph.rank_graphs) > 1)):
-        return messages.lengths(None, None, length, None)
+def _longer_steps_sentence(numbers: Sequence[int], share: float, steps: int) -> str:
+    """Say which steps take most of the time of all: a headline that is about a usual one does not speak of them.
+
+    >>> _longer_steps_sentence([4], 0.61, 9)
+    'step 4 takes 61% of the time of 9 steps'
+    >>> _longer_steps_sentence([4, 7], 0.93, 5)
+    'steps 4 and 7 take 93% of the time of 5 steps'
+    >>> _longer_steps_sentence([4, 14, 24, 34], 0.93, 40)
+    '4 longer steps take 93% of the time of 40 steps'
+    """
+    if len(numbers) > LONGER_NAMED:
+        named = f"{len(numbers)} longer steps take"
+    else:
+        named = f"steps {enumerated(numbers)} take" if len(numbers) > 1 else f"step {numbers[0]} takes"
+    return f"{named} {brief_share(share)} of the time of {counted(steps, 'step')}"
+
+
+def _own_lengths(facts: WindowFacts) -> list[str]:
+    window, length = facts.window, facts.length_ns
+    if window.is_named and (window.form == "cpu" or not (facts.has_gpu or facts.is_job)):
+        return _lengths(None, None, length, None)
     if not window.is_named:
-        return messages.lengths(None, None, None, length)
+        return _lengths(None, None, None, length)
     if window.step is not None and window.form == "gpu":
-        return messages.lengths(None, length, None, None)
-    return messages.lengths(length, window.gpu_ns if has_iteration(window, graph) else None, None, None)
+        return _lengths(None, length, None, None)
+    return _lengths(length, window.gpu_ns if facts.has_iteration else None, None, None)
 
 
-def has_iteration(window: Window, graph: DependencyGraph) -> bool:
-    """Return whether a step's latency is analyzed and its iteration is of another length: only these tile the run."""
-    if window.step is None or window.form != "usual" or not graph.is_gpu.any():
-        return False
-    length_ns = window.end_ns - window.start_ns
-    return abs(window.gpu_ns - length_ns) > ALIKE * length_ns
-
-
-def is_first_step(window: Window, graph: DependencyGraph) -> bool:
-    """Return whether a window is the first step of the trace: its iteration begins before what is recorded."""
-    return window.step is not None and window.step == _first_step(graph)
+def _lengths(latency_ns: int | None, iteration_ns: int | None, cpu_ns: int | None, length_ns: int | None) -> list[str]:
+    """Name the lengths of a window for a headline, those that there are."""
+    named = (("latency ", latency_ns, ""), ("iteration ", iteration_ns, ""), ("", cpu_ns, " on the CPU"),
+             ("length ", length_ns, ""))  # fmt: skip
+    return [f"{kind}{brief_duration(ns)}{behind}" for kind, ns, behind in named if ns is not None]
 
 
 def _first_step(graph: DependencyGraph) -> int:
@@ -245,7 +361,9 @@ def _first_step(graph: DependencyGraph) -> int:
 
 def rows_after_lines(window: Window) -> list[str]:
     """Say what was recorded after the end of the work, if anything was."""
-    return [messages.events_after(window.rows_after, window.after_ns)] if window.rows_after else []
+    begin = counted(window.rows_after, "event begins", "events begin")
+    after = f"The window ends with its last work; {begin} later, up to {duration_text(window.after_ns)} after it."
+    return [after] if window.rows_after else []
 
 
 def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRow]) -> list[Line]:
@@ -255,30 +373,70 @@ def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRo
     """
     if not window.is_default:
         return []
-    found = step_lengths(graph)
+    facts = WindowFacts.of(window, graph)
+    found, row = facts.steps, facts.row
     if not found:
-        return [messages.no_steps(*_suggested_annotation(graph))]
+        return [_no_steps(*_suggested_annotation(graph))]
     dropped = graph.trace.calls_without_work
-    notes = [engine_messages.dropped_calls(dropped)] if dropped else []
-    row = _engine_row(window, graph)
+    notes = [_dropped_calls(dropped)] if dropped else []
     if row is not None and row.engine.engine == BY_GRAPH_LAUNCH:
-        of_one = engine_messages.ONE_GRAPH_LAUNCH if len(found) == 1 else engine_messages.BY_GRAPH_LAUNCH
+        of_one = (
+            "No annotation names a step: the only graph launch is taken as one."
+            if len(found) == 1
+            else EACH_GRAPH_LAUNCH
+        )
         notes = [of_one, *notes]
     if len(found) == 1:
-        return [messages.only_step(window.label), *notes]
+        return [f"{window.label} is the only step.", *notes]
+    listed = _steps_table(steps, graph, window.step, len(found)) if steps else []
     if row is not None:
-        alike = _of_phase(row, graph)
-        return [
-            engine_messages.chosen(window.label, len(alike), row.phase, len(found)),
-            *notes,
-            *(_steps_table(steps, graph, window.step, len(found)) if steps else []),
-        ]
+        return [_chosen(window.label, len(facts.alike), row.phase, len(found)), *notes, *listed]
     candidates, only_first = sum(one.is_candidate for one in found), all(one.is_candidate for one in found[1:])
     return [
-        messages.median_step(window.label, candidates, len(found), only_first=only_first),
-        *([messages.kinds_of_steps(kinds)] if (kinds := kinds_of_unlike_length(graph)) else []),
-        *(_steps_table(steps, graph, window.step, len(found)) if steps else []),
+        _median_step(window.label, candidates, len(found), only_first=only_first),
+        *([_kinds_of_steps(kinds)] if (kinds := kinds_of_unlike_length(graph)) else []),
+        *listed,
     ]
+
+
+def _no_steps(count: int, name: str, flags: str) -> str:
+    """Say that the whole trace is analyzed, and offer the annotation that is repeated most."""
+    said = "No profiler steps in this trace; the whole trace is analyzed."
+    return f"{said} Use --annotation {flags} --instance I to select one of {count:,} × {name}." if count > 1 else said
+
+
+def _median_step(label: str, candidates: int, steps: int, *, only_first: bool) -> str:
+    """Say of how many steps one is the median, and which are excluded."""
+    if candidates == steps:
+        of = counted(steps, "step")
+    else:
+        excluded = "the first is" if only_first else "the first, and steps without GPU work or on few ranks, are"
+        of = f"{candidates} of {counted(steps, 'step')} ({excluded} excluded)"
+    return f"{label} is the median of {of}; {OTHER_STEP}."
+
+
+def _kinds_of_steps(kinds: Sequence[tuple[str, int, int]]) -> str:
+    """Say which kinds of steps there are, how often, and how long they take (ns)."""
+    named = [f"{count} {name} ({duration_text(ns)})" for name, count, ns in kinds[:KINDS_NAMED]]
+    more = [f"{len(kinds) - KINDS_NAMED} more"] * (len(kinds) > KINDS_NAMED)
+    return (
+        f"Steps of {len(kinds)} kinds, by median iteration: {', '.join([*named, *more])}. Outliers are within a kind."
+    )
+
+
+def _chosen(label: str, count: int, phase: str, steps: int) -> str:
+    """Say of which steps one is the median."""
+    if count == 1:
+        return f"{label} is the only {phase} step of {counted(steps, 'step')}; use --step N for another."
+    of = counted(count, f"{phase} step")
+    among = f" ({counted(steps, 'step')} in all)" if steps > count else ""
+    return f"{label} is the median of {of}{among}; use --step N for another."
+
+
+def _dropped_calls(count: int) -> str:
+    """Say which calls at the end are no steps."""
+    calls = counted(count, "call of the engine", "calls of the engine")
+    return f"The last {calls} launched no GPU work in the recording and {'is' if count == 1 else 'are'} not counted."
 
 
 def listed_steps(path: CriticalPath) -> list[StepRow]:
@@ -308,7 +466,7 @@ def steps_in_columns(
 
     ``ranks`` names each step's rank where there are multiple.
     """
-    of_job = any(len(row.path.graph.rank_graphs) > 1 for row in steps)
+    of_job = any(row.path.graph.is_job for row in steps)
     lengths = ["iteration", "latency"] if on_gpu or of_job else ["on the CPU"]
     columns: dict[str, list[str]] = {
         # Of right-aligned numbers only the chosen one has a mark.
@@ -381,7 +539,7 @@ def window_record(window: Window, graph: DependencyGraph) -> dict[str, Any]:
         "cpu_ns": window.cpu_ns,
         "gpu_ns": window.gpu_ns,
         "rows_after": window.rows_after,
-        **({"missing_ranks": list(window.missing)} if len(graph.rank_graphs) > 1 else {}),
+        **({"missing_ranks": list(window.missing)} if graph.is_job else {}),
     }
 
 
@@ -389,7 +547,7 @@ def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
     """Return the steps as JSON lists them (times in ns); those of a job with the rank that delays each, or null."""
     shown = ("step", "iteration_ns", "latency_ns", "bound_by", "outlier")
     records = [{key: getattr(row, key) for key in shown} | engine_record(row) for row in steps]
-    of_job = [len(row.path.graph.rank_graphs) > 1 for row in steps]
+    of_job = [row.path.graph.is_job for row in steps]
     return [
         {**record, **({"held_up_by": delaying_rank(row.path)} if several else {})}
         for record, row, several in zip(records, steps, of_job, strict=True)
@@ -422,7 +580,7 @@ def engine_record(step: _EngineSizes | None) -> dict[str, Any]:
 def delaying_rank(path: CriticalPath) -> int | None:
     """Return the rank that delays a step of a job, given by its path, if one does."""
     job, number = path.graph, path.window.step
-    if number is None or not isinstance(job, JobGraph):
+    if number is None or not job.is_job:
         return None
     from hta_graph.multi_rank.job_verdict import delays_by_step, knows_causes  # late: one rank does without it
 
@@ -434,7 +592,7 @@ def delay_in_step(path: CriticalPath, verdict: JobVerdict) -> int | None:
     from hta_graph.multi_rank.job_verdict import delays_by_step  # late, as above
 
     job, number = path.graph, path.window.step
-    if number not in verdict.steps or verdict.rank is None or not isinstance(job, JobGraph):
+    if number not in verdict.steps or verdict.rank is None:
         return None
     if verdict.steps == (number,):
         return verdict.median_caused_ns
@@ -444,7 +602,7 @@ def delay_in_step(path: CriticalPath, verdict: JobVerdict) -> int | None:
 def verdict_of_job(path: CriticalPath) -> JobVerdict | None:
     """Return which rank delays the job of a path, as every command says it; None for one rank."""
     job = path.graph
-    if not isinstance(job, JobGraph) or len(job.rank_graphs) < 2:
+    if not job.is_job:
         return None
     from hta_graph.multi_rank.job_verdict import job_verdict  # late, as above
 
@@ -462,7 +620,7 @@ def job_record(path: CriticalPath) -> dict[str, Any]:
     effects causes are stamped there, in total.
     """
     job = path.graph
-    if not isinstance(job, JobGraph):
+    if not job.is_job:
         return {}
     passed, held = crossings(path), held_up_by(path)
     return {
@@ -475,7 +633,7 @@ def job_record(path: CriticalPath) -> dict[str, Any]:
     }
 
 
-def _clock_records(job: JobGraph) -> list[dict[str, Any]]:
+def _clock_records(job: DependencyGraph) -> list[dict[str, Any]]:
     clocks = job.clock_table
     columns = {
         "rank": clocks.rank, "offset_ns": clocks.offset, "gpu_offset_ns": clocks.gpu_offset,
@@ -508,9 +666,15 @@ def rank_lines(path: CriticalPath) -> list[Line]:
         for at in shown
     ]  # fmt: skip
     hidden = int(np.count_nonzero(total)) - len(shown)
-    head = messages.path_by_rank(len(crossings(path)))
+    head = f"critical path by rank ({counted(len(crossings(path)), 'switch', 'switches')} between ranks)"
     listed = table(rows, ["time", "share", "others wait", "rank", "mostly"], left=[4])
-    return [head, f"  {messages.OTHERS_WAIT}", *listed, *more_ranks(hidden), *_host_lines(path)]
+    return [
+        head,
+        "  others wait: the time that all other ranks wait for this rank alone",
+        *listed,
+        *more_ranks(hidden),
+        *_host_lines(path),
+    ]
 
 
 def _host_lines(path: CriticalPath) -> list[Line]:
@@ -521,12 +685,12 @@ def _host_lines(path: CriticalPath) -> list[Line]:
         return []
     rows = [[duration_text(ns), percent(ns / length), clipped(host, LONGEST_HOST)] for host, ns in shown]
     more = and_more(len([ns for ns in times.values() if ns]) - len(shown), "host")
-    return ["", messages.PATH_BY_HOST, *table(rows, ["time", "share", "host"], left=[2]), *more]
+    return ["", "critical path by host", *table(rows, ["time", "share", "host"], left=[2]), *more]
 
 
 def time_by_host(graph: DependencyGraph, by_rank_ns: Mapping[int, int]) -> dict[str, int]:
     """Add up times (ns) by host, the longest first; none where a rank's host is unknown, or all are on one."""
-    hosts, found = graph.hosts if isinstance(graph, JobGraph) else {}, dict[str, int]()
+    hosts, found = graph.hosts, dict[str, int]()
     for rank, host in hosts.items():
         found[host] = found.get(host, 0) + by_rank_ns[rank]
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
@@ -535,7 +699,13 @@ def time_by_host(graph: DependencyGraph, by_rank_ns: Mapping[int, int]) -> dict[
 def missing_lines(window: Window) -> list[str]:
     """Say which ranks have no such window."""
     missing = window.missing
-    return [messages.missing_ranks(rank_names(missing), window.label, len(missing))] if missing else []
+    if not missing:
+        return []
+    ranks, (have, contribute) = (
+        rank_names(missing),
+        ("has", "contributes") if len(missing) == 1 else ("have", "contribute"),
+    )
+    return [f"{ranks[0].upper()}{ranks[1:]} {have} no {window.label} and {contribute} nothing."]
 
 
 def rank_names(ranks: tuple[int, ...]) -> str:
@@ -566,12 +736,16 @@ def slack_record(near: NearCritical) -> dict[str, Any]:
 def slack_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]:
     """Say how much work is near-critical, and which alternative paths lead to the end of the window."""
     ranks = near.by_rank.to_dict("records")
-    if len(graph.rank_graphs) == 1:
-        head = messages.near_critical(ranks[0]["near_ns"], ranks[0]["share"], near.threshold_ns)
+    if not graph.is_job:
+        slack = duration_text(near.threshold_ns)
+        head = (
+            f"near-critical work (slack below {slack}): {duration_text(ranks[0]['near_ns'])}, "
+            f"{percent(ranks[0]['share'])} of the window"
+        )
         return [head, *_alternative_lines(near, graph)]
     rows = [[duration_text(row["near_ns"]), percent(row["share"]), str(row["rank"])] for row in ranks]
     return [
-        messages.near_critical_by_rank(near.threshold_ns),
+        f"near-critical work (slack below {duration_text(near.threshold_ns)}), by rank",
         *table(rows, ["time", "share", "rank"]),
         "",
         *_alternative_lines(near, graph),
@@ -583,20 +757,20 @@ def _alternative_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]
 
     ways, words = records(near.alternatives), short_labels(graph)
     if not ways:
-        return [messages.NO_ALTERNATIVES]
-    several = len(graph.rank_graphs) > 1
+        return ["No other rank or class of work is near-critical."]
+    several = graph.is_job
     rows = [
         [
             duration_text(way["slack_ns"]), duration_text(way["near_ns"]), *([str(way["rank"])] if several else []),
-            words[way["bound_by"]], way["name"] or messages.NOT_RECORDED,
+            words[way["bound_by"]], way["name"] or NOT_RECORDED,
         ]
         for way in ways[:ALTERNATIVES_SHOWN]
     ]  # fmt: skip
-    header = [name for name in messages.ALTERNATIVE_COLUMNS if several or name != "rank"]
+    header = [name for name in ("slack", "near-critical", "rank", "class", "through") if several or name != "rank"]
     texts = [len(header) - 2, len(header) - 1]
     more = and_more(len(ways) - ALTERNATIVES_SHOWN, "path")
     return [
-        messages.ALTERNATIVES,
+        ALTERNATIVES,
         *table(rows, header, left=texts, names=texts[1:]),
         *more,
     ]

@@ -23,7 +23,6 @@ from threading import Thread
 from typing import Any, Protocol
 
 from analyses.display.stderr import write_lines
-from analyses.messages import torch as messages
 from hta_graph.base.errors import HtaGraphError, OutputError, UsageError
 from hta_graph.base.storage.atomic_write import write_file
 from hta_graph.base.storage.compress import gzipped
@@ -234,7 +233,7 @@ class TraceHandler:
             if rank.number == 0 if self.analyse is None else self.analyse:
                 self._start_asking(trace, rank)
         except Exception as error:  # noqa: BLE001 - whatever a profiler raises, training continues
-            _warn(messages.not_analyzed(trace, error) if trace else messages.not_written(self.directory, error))
+            _warn(_not_analyzed(trace, error) if trace else f"{self.directory}: trace not written: {error}")
 
     def wait(self) -> None:
         """Wait until all traces are analyzed; the end of the program waits too."""
@@ -260,23 +259,28 @@ class TraceHandler:
         try:
             lines = _verdict_lines(run_report(trace, page), trace, page, rank)
         except (HtaGraphError, OSError, ValueError) as error:
-            _warn(messages.not_analyzed(trace, error))
+            _warn(_not_analyzed(trace, error))
             return
         with suppress(OSError, ValueError):  # standard output can be closed
             write_lines(lines, sys.stdout)
             sys.stdout.flush()
 
 
+def _not_analyzed(trace: Path, error: object) -> str:
+    """Report a trace that was written only."""
+    return f"{trace}: written, but not analyzed: {str(error).removeprefix(f'{trace}: ')}"
+
+
 def _verdict_lines(verdict: Verdict, trace: Path, page: Path | None, rank: Rank) -> list[str]:
     """Return the printed lines: the verdict, the first advice, and the commands that show more."""
     first, *others = verdict.sentences or [""]
     return [
-        *([messages.of_rank(rank.number, first) if rank.world_size > 1 else first] if first else []),
+        *([f"rank {rank.number}, {first}" if rank.world_size > 1 else first] if first else []),
         *others,
-        *([messages.advice(verdict.advice)] if verdict.advice else []),
-        messages.more(trace),
-        *([messages.report(page)] if page else []),
-        *([messages.all_ranks(trace.parent, rank.world_size)] if rank.world_size > 1 else []),
+        *([f"Try this: {verdict.advice}"] if verdict.advice else []),
+        f"Details: hta-graph critical-path {trace}",
+        *([f"{page}: open it in a browser"] if page else []),
+        *([f"All {rank.world_size:,} ranks: hta-graph stragglers {trace.parent}"] if rank.world_size > 1 else []),
     ]
 
 

@@ -1,14 +1,12 @@
-"""Regular expressions from users: some do not compile, and some would never end."""
+"""Regular expressions: users' run with a time limit, for some would never end; the project's own are of ``re``."""
 
 from __future__ import annotations
 
 import re
-import signal
-import threading
+import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -17,33 +15,47 @@ from hta_graph.model import Bools
 
 LIMIT_S = 5.0
 PER_NAME_S = 20e-6
-"""How long the names of a trace may be matched: ordinary patterns take less than a microsecond a name."""
+"""How long the names of a trace may be matched: ordinary patterns take a few microseconds a name."""
 
-Match = Callable[[re.Pattern[str], str], object]
+Way = Literal["search", "match", "fullmatch"]
 
 
-def compile_pattern(text: str) -> re.Pattern[str]:
-    """Compile a regular expression.
+class Pattern(Protocol):
+    """A compiled regular expression, of ``re`` or of ``regex``."""
+
+    @property
+    def pattern(self) -> str:
+        """Its text."""
+
+    def fullmatch(self, string: str) -> re.Match[str] | None:
+        """Match all of a text."""
+
+
+def compile_pattern(text: str) -> Pattern:
+    """Compile a user's regular expression.
 
     Raises:
         PatternError: it is not valid, or cannot be compiled.
     """
+    import regex
+
     try:
         with warnings.catch_warnings():
-            # What Python may read otherwise one day is read as today: no line about it helps who asks.
+            # What may be read otherwise one day is read as today: no line about it helps who asks.
             warnings.simplefilter("ignore", FutureWarning)
-            return re.compile(text)
-    except (re.error, OverflowError) as error:
+            compiled: Pattern = regex.compile(text, regex.VERSION0)
+            return compiled
+    except (regex.error, OverflowError, ValueError) as error:
         raise PatternError(f"{shortened_repr(text)} is not a regular expression: {error}") from None
     except RecursionError:
         raise PatternError(f"{shortened_repr(text)} is not a regular expression: it nests too deeply") from None
 
 
-def names_matching(expressions: Sequence[str], names: Sequence[str], *, by: Match = re.Pattern[str].search) -> Bools:
-    """Mark the names that any of some regular expressions finds, or matches as ``by`` does; one entry at least.
+def names_matching(expressions: Sequence[str | Pattern], names: Sequence[str], *, by: Way = "search") -> Bools:
+    """Mark the names that any of some regular expressions finds, or matches as ``by`` says; one entry at least.
 
-    Expressions that backtrack without end are given up after some seconds in the main thread, which alone can be
-    interrupted (nowhere on Windows).
+    A user's expression that backtracks without end is given up after some seconds, in every thread; other threads go on
+    meanwhile. Patterns of ``re`` are the project's own, and have no limit.
 
     >>> names_matching(["^b", "c$"], ["abc", "bcd", "cde"]).tolist()
     [True, True, False]
@@ -52,32 +64,33 @@ def names_matching(expressions: Sequence[str], names: Sequence[str], *, by: Matc
         PatternError: one of them is not a regular expression, or takes too long.
     """
     found = np.zeros(max(len(names), 1), np.bool_)
-    for pattern in map(compile_pattern, expressions):
-        with _limited(pattern.pattern, LIMIT_S + PER_NAME_S * len(names)):
-            found[: len(names)] |= np.fromiter((by(pattern, name) is not None for name in names), np.bool_, len(names))
+    for one in expressions:
+        pattern = compile_pattern(one) if isinstance(one, str) else one
+        matched = _matched if isinstance(pattern, re.Pattern) else _matched_in_time
+        found[: len(names)] |= matched(pattern, names, by)
     return found
 
 
-@contextmanager
-def _limited(text: str, seconds: float) -> Iterator[None]:
-    """Interrupt what the processor works on for too long; ``re`` looks for signals while it backtracks."""
+def _matched(pattern: Pattern, names: Sequence[str], by: Way) -> Bools:
+    match = getattr(pattern, by)
+    return np.fromiter((match(name) is not None for name in names), np.bool_, len(names))
 
-    def give_up(*_: object) -> NoReturn:
-        raise PatternError(
-            f"the pattern {shortened_repr(text)} takes too long: stopped after {seconds:.0f} s",
-            "avoid nested repetition, such as (a+)+ or (.*a){9}",
-        )
 
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    # Time of the processor: on a busy machine a sound pattern takes no longer.
-    before, waiting = signal.signal(signal.SIGVTALRM, give_up), signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+def _matched_in_time(pattern: Any, names: Sequence[str], by: Way) -> Bools:
+    """Match within a time of the processor: on a busy machine a sound pattern takes no longer."""
+    match, seconds = getattr(pattern, by), LIMIT_S + PER_NAME_S * len(names)
+    until, found = time.process_time() + seconds, np.zeros(len(names), np.bool_)
     try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, *waiting)
-        signal.signal(signal.SIGVTALRM, before)
+        for at, name in enumerate(names):
+            left = max(until - time.process_time(), 0.001)
+            # Concurrent: the lock of the interpreter is free while it matches.
+            found[at] = match(name, timeout=left, concurrent=True) is not None
+    except TimeoutError:
+        raise PatternError(
+            f"the pattern {shortened_repr(pattern.pattern)} takes too long: stopped after {seconds:.0f} s",
+            "avoid nested repetition, such as (a+)+ or (.*a){9}",
+        ) from None
+    return found
 
 
 def shortened_repr(text: str) -> str:

@@ -46,7 +46,7 @@ from hta_graph.chakra.et_files import (
 from hta_graph.chakra.et_nodes import metadata_message
 from hta_graph.chakra.matched_communications import (
     CommonSchedule,
-    MatchedCommunications,
+    MatchedWorkload,
     RecordedRank,
     common_schedule,
     matched_communications,
@@ -77,7 +77,7 @@ def unknown_line(work: RankWorkload) -> str:
     return f"{work.graph.path}: event {index}, kernel {name!r}: {why}{more}"
 
 
-def matching_notes(work: RankWorkload, matched: MatchedCommunications, *, as_recorded: bool) -> Iterator[str]:
+def matching_notes(work: RankWorkload, matched: MatchedWorkload, *, as_recorded: bool) -> Iterator[str]:
     """Count communication that keeps its recorded duration, and communication without a partner."""
     rank, unmatched = work.rank, matched.unmatched[work.rank]
     on_cpu = {row for row in unmatched if work.on_cpu[row]}
@@ -304,7 +304,7 @@ class _Workload:
         self.notes += [note for work in works for note in matching_notes(work, matched, as_recorded=as_recorded)]
         return matched.known
 
-    def _match_by_job(self, works: Sequence[RankWorkload], *, as_recorded: bool) -> MatchedCommunications | None:
+    def _match_by_job(self, works: Sequence[RankWorkload], *, as_recorded: bool) -> MatchedWorkload | None:
         """Ask the job's matcher where order and contents are ambiguous."""
         if not any(
             work.on_cpu.any() or (as_recorded and (work.communications.unknown or work.communications.broadcasts))

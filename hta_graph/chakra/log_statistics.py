@@ -21,7 +21,7 @@ from hta_graph.model import Bools, Ints
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.trace.memory_limit import TextLimit
 
-NodeIds = np.ndarray[Any, np.dtype[np.uint64]]
+NodeNumbers = np.ndarray[Any, np.dtype[np.uint64]]
 
 LOG_NAME = re.compile(r"(?P<stem>.+?)(?:\.(?P<number>[1-9][0-9]{0,3}))?\.log")
 DEFAULT_STEM = "log"
@@ -49,7 +49,7 @@ class LogEvents:
     is_issue: Bools
     rank: Ints
     tick: Ints
-    node: NodeIds
+    node: NodeNumbers
     kind: Ints
     is_delay: Bools
     is_copy: Bools
@@ -279,7 +279,7 @@ class _RankRun:
         return without_issue or (len(self._issues.node) > 0 and int(self._issues.tick.min()) > 0)
 
     @cached_property
-    def _never_ended(self) -> NodeIds:
+    def _never_ended(self) -> NodeNumbers:
         """The nodes that began and never ended."""
         return np.setdiff1d(self._issues.node, self._callbacks.node, assume_unique=True)
 

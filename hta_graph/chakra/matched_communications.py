@@ -29,7 +29,7 @@ from hta_graph.multi_rank.matching.communications import (
     Match,
     RankCommunications,
     RankRecord,
-    Recording,
+    RankRecording,
 )
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, clocks_from_arrivals
 from hta_graph.multi_rank.matching.match_ranks import MatchedChannel, match_ranks
@@ -40,7 +40,7 @@ RENDEZVOUS_KIND, RENDEZVOUS_BYTES = "ALL_GATHER", 64
 
 
 @dataclass(frozen=True)
-class MatchedCommunications:
+class MatchedWorkload:
     """Per rank its communications, matched where order alone is ambiguous, and how many of them are as recorded.
 
     ``unmatched`` are the events (canonical rows) that have no partner, of which something is unknown or on the CPU.
@@ -54,7 +54,7 @@ class MatchedCommunications:
 
 def matched_communications(
     found: Mapping[int, WorkloadCommunications], members: Mapping[int, RankCommunications], *, as_recorded: bool
-) -> MatchedCommunications:
+) -> MatchedWorkload:
     """Match what is unknown and what ran on CPUs with all other communications, as analyses do.
 
     On the CPU ends scatter too much for order and contents alone. Where one rank does not know what it did, it is as
@@ -80,7 +80,7 @@ def matched_communications(
             continue
         for rank, item in zip(match.ranks, items, strict=True):
             matched_items[rank][item.event] = item
-    return MatchedCommunications(
+    return MatchedWorkload(
         {
             rank: [item for row, item in own.items() if row not in on_cpu[rank] and row not in matched_items[rank]]
             + [*matched_items[rank].values()]
@@ -331,7 +331,7 @@ def _is_collective(item: Communication) -> bool:
 
 def _compared_clocks(recorded: Mapping[int, RecordedRank], collectives: Sequence[Match]) -> JobClocks:
     attended = {rank: own.attendance for rank, own in recorded.items()}
-    return clocks_from_arrivals(collectives, attended, dict.fromkeys(recorded, Recording()))
+    return clocks_from_arrivals(collectives, attended, dict.fromkeys(recorded, RankRecording()))
 
 
 def _common_clock(recorded: Mapping[int, RecordedRank], compared: JobClocks) -> dict[int, int]:

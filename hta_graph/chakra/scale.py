@@ -36,7 +36,7 @@ from hta_graph.chakra.et_files import (
 from hta_graph.chakra.replay_times import rounded_microseconds
 from hta_graph.chakra.schema import GlobalMetadata
 
-Lane = tuple[object, ...]
+LaneKey = tuple[object, ...]
 """A node's thread or stream, in its numbers."""
 
 
@@ -137,7 +137,7 @@ def _scaled_messages(file: EtFile, factors: _Factors, changed: ScaledNodes) -> I
 
 def _scaled_durations(file: EtFile, factors: _Factors, changed: ScaledNodes) -> Iterator[tuple[int, int]]:
     """Yield each node's thread or stream as a number, and its new duration (ns); -1 and 0 where it stays."""
-    lanes: dict[Lane, int] = {}
+    lanes: dict[LaneKey, int] = {}
     for node in file.nodes():
         known = {name: value for name, _, value in attributes(node)}
         factor = factors.of(node, known)

@@ -75,7 +75,6 @@ def _row_of_object(row: Record) -> _FileRow:
 
 
 _FILE_ROWS = RowShape(_FileRow, _row_of_object)
-_NO_ROW = _FileRow()
 
 
 def write_kineto(graph: DependencyGraph, target: str | Location) -> int:
@@ -91,7 +90,7 @@ def write_kineto(graph: DependencyGraph, target: str | Location) -> int:
         OutputError: the file cannot be written or is the trace itself.
         MissingExtraError: it is to be packed as zstd, and that package is not installed.
     """
-    if len(graph.rank_graphs) > 1:
+    if graph.is_job:
         raise UsageError("a Kineto trace holds one rank; write each of job.rank_graphs to a file of its own")
     check_output(target, [graph.path])
     with paused_gc():
@@ -273,10 +272,10 @@ def _arrow_rows(trace: Trace) -> Iterator[Record]:
             yield phase | {"id": number, "cat": category, "name": category, **places[lane], "ts": _printed(time - base)}
 
 
-Arrow = tuple[str, int, tuple[tuple[int, int], tuple[int, int]]]
+LaunchArrow = tuple[str, int, tuple[tuple[int, int], tuple[int, int]]]
 
 
-def _launches(trace: Trace) -> Iterator[Arrow]:
+def _launches(trace: Trace) -> Iterator[LaunchArrow]:
     events, start = trace.events, trace.file_times.start
     calls = np.flatnonzero((events.kind == EventKind.RUNTIME) & (events.correlation > 0))
     calls = calls[np.argsort(events.correlation[calls], kind="stable")]
@@ -289,7 +288,7 @@ def _launches(trace: Trace) -> Iterator[Arrow]:
         yield "ac2g", number, ((began, thread), (ran, stream))
 
 
-def _flows(trace: Trace) -> Iterator[Arrow]:
+def _flows(trace: Trace) -> Iterator[LaunchArrow]:
     flows = trace.flows
     known = np.flatnonzero((flows.start_lane >= 0) & (flows.end_lane >= 0))
     columns = (flows.start_time, flows.start_lane, flows.end_time, flows.end_lane)

@@ -16,7 +16,6 @@ from hta_graph.base.text.csv_text import csv_line, csv_rows
 from hta_graph.graph.conversion import labels, none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EventEdges, labels_of_rules
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.stream_waits import WAITS_FOR_STREAMS, stream_waits
 from hta_graph.model import Bools, EdgeKind, EventKind, Evidence, Ids, Ints, edge_kinds
 from hta_graph.paths.binding_edges import binding_edges
@@ -131,7 +130,7 @@ class SyncDependencies:
         Of a job also the ``rank``: a call and what it waited for are of one rank.
         """
         edges, waited = self.graph.edges_at(found.edge), self.waited_ns(found)
-        ranks = {"rank": self.graph.rank_of(found.source)} if isinstance(self.graph, JobGraph) else {}
+        ranks = {"rank": self.graph.rank_of(found.source)} if self.graph.is_job else {}
         return {
             **ranks,
             "kind": labels(EdgeKind, edges.kind),
@@ -185,7 +184,7 @@ class SyncDependencies:
         Raises:
             QueryError: the graph has several ranks, and each numbers its own operators.
         """
-        if len(self.graph.rank_graphs) > 1:
+        if self.graph.is_job:
             raise QueryError(
                 f"{self.graph.path}: external ids identify operators of a single rank",
                 Remedy("ask job.graph(rank)", "pass --rank N to select one rank"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,9 +26,9 @@ from hta_graph.graph.conversion import (
     to_networkx,
     to_rustworkx,
 )
-from hta_graph.graph.edges import EdgeTable, EventEdges, WaitCalls, labels_of_custom_rules
+from hta_graph.graph.edges import Clocks, EdgeTable, EventEdges, Members, WaitCalls, labels_of_custom_rules
 from hta_graph.graph.event_flags import EventFlags
-from hta_graph.graph.launches import launching_calls
+from hta_graph.graph.launches import Launches, launching_calls
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import Nesting, Timeline, nearest_around
 from hta_graph.graph.traversal import reachable, shortest_path
@@ -105,6 +105,16 @@ class RankGraph:
         return np.where(np.asarray(rows) >= 0, np.asarray(rows) - self.first_row, -1)
 
 
+def distinct_hosts(told: Mapping[int, str | None]) -> dict[int, str]:
+    """Return each rank's host; empty if a rank does not name its host, or all have the same.
+
+    >>> distinct_hosts({0: "a", 1: "b"}), distinct_hosts({0: "a", 1: None}), distinct_hosts({0: "a", 1: "a"})
+    ({0: 'a', 1: 'b'}, {}, {})
+    """
+    names = {rank: name for rank, name in told.items() if name}
+    return names if len(names) == len(told) and len(set(names.values())) > 1 else {}
+
+
 class RankSource(Protocol):
     """Reads the files of ranks again where a graph of rank summaries cannot answer.
 
@@ -135,6 +145,10 @@ class DependencyGraph:
 
     source: RankSource | None = None
     """Who answers what takes all rows, where the graph holds few of each rank; None where it has them."""
+    members = Members.empty()
+    """What ranks did with each other, as columns; of one rank nothing."""
+    clock_table = Clocks.empty()
+    """The clocks of ranks on which theirs were brought into line, as columns; of one rank none."""
 
     def __init__(
         self,
@@ -208,9 +222,27 @@ class DependencyGraph:
         """The ranks of the graph, on one clock: itself, unless it is a job."""
         return (RankGraph(0, self.rank or 0, self, 0, 0),)
 
+    @property
+    def is_job(self) -> bool:
+        """Whether there are several ranks: one rank is a job of one, which waits for no other."""
+        return len(self.rank_graphs) > 1
+
+    def graph(self, rank: int) -> DependencyGraph:
+        """Return the graph of one rank alone, with the times of its file.
+
+        Raises:
+            QueryError: there is no such rank.
+        """
+        return self.rank_graphs[self.index_of_rank(rank)].graph
+
     def rank_index_of(self, rows: Ids | Ints) -> Ids:
         """Return the index in ``rank_graphs`` of the rank of each row; -1 for row -1."""
         return np.where(rows >= 0, 0, -1).astype(np.int32)
+
+    @property
+    def independent_ranks(self) -> DependencyGraph:
+        """The same without waits between ranks and without queues of collectives."""
+        return self
 
     @cached_property
     def rank_index_of_lane(self) -> Ids:
@@ -218,6 +250,35 @@ class DependencyGraph:
         parts = np.full(len(self.lanes.labels), -1, np.int32)
         parts[self.event_table.lane] = self.rank_index_of(np.arange(len(self.event_table)))
         return freeze(parts)
+
+    @cached_property
+    def hosts(self) -> dict[int, str]:
+        """Each rank's host; empty if a rank's trace does not name it, or all have the same."""
+        return distinct_hosts({part.rank: part.graph.trace.settings.get("host_name") for part in self.rank_graphs})
+
+    @cached_property
+    def rank_numbers(self) -> Ints:
+        """The number of each rank."""
+        return freeze(np.array([part.rank for part in self.rank_graphs], np.int64))
+
+    def rank_of(self, rows: Ids | Ints) -> Ints:
+        """Return the rank of each row; -1 for rendezvous and for row -1."""
+        ranks: Ints = take_or(self.rank_numbers, self.rank_index_of(rows))
+        return ranks
+
+    def waited(self, rows: Ids | Ints) -> Ints:
+        """Return for each row how long (ns) it waited for other ranks; 0 for an event that waited for none."""
+        waits = np.zeros(len(self.event_table), np.int64)
+        waits[self.members.row] = self.members.wait
+        found: Ints = take_or(waits, rows, otherwise=0)
+        return found
+
+    def waited_until(self, rows: Ids | Ints) -> Ints:
+        """Return for each row until when (job time, ns) it waited for other ranks; its start if it did not."""
+        until = self.event_table.start.copy()
+        waits = self.members.take(self.members.wait > 0)
+        until[waits.row] = waits.arrival + waits.wait
+        return until[rows]
 
     @property
     def without_partner(self) -> Bools:
@@ -299,7 +360,7 @@ class DependencyGraph:
     @cached_property
     def event_flags(self) -> EventFlags:
         """Properties of events that follow from names and categories."""
-        return EventFlags(self._trace, lambda: self.launching_operator)
+        return EventFlags(self._trace, self._launches)
 
     def steps(self) -> list[Step]:
         """List the profiler steps on the CPU in time order."""
@@ -341,26 +402,27 @@ class DependencyGraph:
         return np.searchsorted(self._timeline.times[self._timeline.order], times, side="left") - 1
 
     @cached_property
+    def _launches(self) -> Launches:
+        trace = self._trace
+        return Launches(trace.events, self._timeline, lambda: launching_calls(trace))
+
+    @property
     def launching_call(self) -> Ids:
         """The call that launched each event; -1 without a recorded call, and for events that are not GPU activities."""
-        return launching_calls(self._trace)
+        return self._launches.call
 
-    @cached_property
+    @property
     def operator_around(self) -> Ids:
         """The innermost operator around each operator and runtime call; -1 for none."""
-        around = self.calls.parent.copy()
-        kind = self._trace.events.kind
-        while (inside_call := (around >= 0) & (kind[around] == EventKind.RUNTIME)).any():
-            around[inside_call] = around[around[inside_call]]
-        return freeze(around)
+        return self._launches.operator_around
 
-    @cached_property
+    @property
     def launching_operator(self) -> Ids:
         """The innermost operator around the launch call of each GPU activity; -1 for none.
 
         The activity's own ``External id`` is not asked: it names another operator in many traces.
         """
-        return freeze(take_or(self.operator_around, self.launching_call))
+        return self._launches.operator
 
     @cached_property
     def outermost_operator(self) -> Ids:

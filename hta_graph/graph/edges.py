@@ -1,4 +1,4 @@
-"""Edges as columns: by points for what walks over them, by events for all others."""
+"""Edges as columns: by points for what walks over them, by events for all others; and what ranks did together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from hta_graph.base.arrays import Columns, find_sorted, first_of_runs, freeze, pair_key, take_or
 from hta_graph.base.errors import UsageError
 from hta_graph.graph.points import end_point, event_of, is_end, start_point
-from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
+from hta_graph.model import Bools, Codes, EdgeKind, Floats, Ids, Ints, Rule
 
 FIRST_CUSTOM_RULE = 127
 """Codes of custom rules count down from the largest byte, those of :class:`Rule` up from 0."""
@@ -183,3 +183,39 @@ class WaitCalls(Columns):
         order = np.argsort(key, kind="stable")
         calls: Ids = take_or(self.call[order], find_sorted(pair_key(source, target), key[order]))
         return calls
+
+
+@dataclass(frozen=True, eq=False)
+class Members(Columns):
+    """What ranks did with each other, in job time: one entry per rank and communication, whichever ranks took part.
+
+    ``number`` is that of the collective or message (-1: unmatched), ``row`` the job's row that did the work,
+    ``call`` the one that asked for it (-1: none in the file). ``wait`` is the time (ns) from the arrival until the last
+    one came who was needed; ``transfer`` the rest, to the row's end. ``is_needed``: others wait for it; ``by`` is how
+    it was matched (-1: not). ``said`` is what it was, and of which process group, as a code of the job's names.
+    """
+
+    number: Ints
+    part: Ids
+    row: Ids
+    call: Ids
+    arrival: Ints
+    wait: Ints
+    transfer: Ints
+    is_last: Bools
+    is_needed: Bools
+    is_message: Bools
+    by: Codes
+    said: Ids
+
+
+@dataclass(frozen=True, eq=False)
+class Clocks(Columns):
+    """How far each rank's clocks are ahead, in order of rank (:attr:`JobGraph.clocks`); error -1: unknown."""
+
+    rank: Ints
+    offset: Ints
+    gpu_offset: Ints
+    drift_ppm: Floats
+    error: Ints
+    collectives: Ints

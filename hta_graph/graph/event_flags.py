@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from hta_graph.base.arrays import freeze
 from hta_graph.base.safe_regex import names_matching
+from hta_graph.graph.launches import Launches
 from hta_graph.model import Bools, EventKind, Ids
 from hta_graph.trace.profiler_names import (
     ALLOCATION_CALL,
@@ -70,7 +71,7 @@ def _names_of_loaders(names: Sequence[str]) -> Bools:
     found = np.array([DATA_LOADER in name for name in names] or [False])
     may_be = np.flatnonzero(found)
     if len(may_be):
-        found[may_be] = names_matching(DATA_LOADING, [names[code] for code in may_be.tolist()])
+        found[may_be] = names_matching([*map(re.compile, DATA_LOADING)], [names[code] for code in may_be.tolist()])
     return found
 
 
@@ -81,7 +82,7 @@ def _copy_kind(name: str) -> str:
     ('Memcpy HtoD', 'Memcpy DtoH', 'Memcpy Unknown')
     """
     found = COPY_KIND.match(name)
-    of_vendor = (kind for begins, kind in COPY_KIND_OF_VENDOR.items() if name.startswith(begins))
+    of_vendor = (kind for kind, pattern in COPY_KIND_OF_VENDOR.items() if pattern.match(name))
     return found[0] if found else next(of_vendor, UNKNOWN_COPY)
 
 
@@ -90,12 +91,12 @@ class EventFlags:
 
     Args:
         trace: the trace.
-        launching_operator: the operator around the call that launched each event (-1: none), if the graph knows it.
+        launches: the calls that launched its events.
     """
 
-    def __init__(self, trace: Trace, launching_operator: Callable[[], Ids] | None = None) -> None:
+    def __init__(self, trace: Trace, launches: Launches) -> None:
         self._trace = trace
-        self._launching_operator = launching_operator
+        self._launches = launches
         self._loading: dict[tuple[str, ...], Bools] = {}
 
     def _kind_with_name(self, pattern: re.Pattern[str], kind: EventKind) -> Bools:
@@ -245,8 +246,8 @@ class EventFlags:
         """
         events = self._trace.events
         talks = events.collective | self._trace.matching_names(COMMUNICATION_KERNEL, EventKind.KERNEL)[events.name]
-        if self._launching_operator is not None and (events.collective & (events.kind == EventKind.CPU_OP)).any():
-            operator = self._launching_operator()
+        if (events.collective & (events.kind == EventKind.CPU_OP)).any():
+            operator = self._launches.operator
             talks |= (operator >= 0) & events.collective[operator]
         return freeze(talks & (events.kind == EventKind.KERNEL))
 

@@ -18,23 +18,19 @@ class AutogradBursts:
     """The times in which a thread works for a waiting one; one may begin before the recording or outlast it."""
 
     def __init__(self, graph: DependencyGraph) -> None:
-        self._graph = graph
+        # Not the graph itself, which keeps these bursts: either would wait for the other to go.
+        self._events = graph.event_table
         handoffs, lane = graph.edges_of(EdgeKind.THREAD_HANDOFF), graph.event_table.lane
         source, target = lane[handoffs.source], lane[handoffs.target]
         # A hand-off edge leads to the engine's thread or back from it; the engine's is the one that ran more autograd,
         # of others, which an imported graph may have, the one that got work first.
-        more = self._autograd_count[target] - self._autograd_count[source]
+        ran = np.bincount(lane[graph.event_flags.autograd], minlength=len(graph.lanes.labels))
+        more = ran[target] - ran[source]
         got_work = np.full(len(graph.lanes.labels), LATEST)
         np.minimum.at(got_work, target, handoffs.target_ns)
         there = (more > 0) | ((more == 0) & (got_work[target] < got_work[source]))
         self._begin = (target[there], handoffs.target_ns[there], source[there])
         self._finish = (source[~there], handoffs.source_ns[~there], target[~there])
-
-    @cached_property
-    def _autograd_count(self) -> Ints:
-        """How many autograd operators each lane ran: of two threads the engine's has more."""
-        lanes = self._graph.event_table.lane[self._graph.event_flags.autograd]
-        return np.bincount(lanes, minlength=len(self._graph.lanes.labels))
 
     @cached_property
     def _by_worker(self) -> dict[int, tuple[Ints, Ids, Ints, Ids]]:
@@ -44,7 +40,7 @@ class AutogradBursts:
 
     def waiting_lane(self, rows: Ids) -> Ids:
         """Return the lane that waits for the burst in which each CPU row starts; -1 where none does."""
-        events = self._graph.event_table
+        events = self._events
         found = np.full(len(rows), -1, np.int32)
         for lane in self._by_worker:
             here = np.flatnonzero((rows >= 0) & (events.lane[rows] == lane))

@@ -9,72 +9,27 @@ rank 1   ...──────────────[all-reduce|====]──...
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, freeze, take_or
+from hta_graph.base.arrays import freeze, take_or
 from hta_graph.base.errors import QueryError, Remedy
 from hta_graph.graph.conversion import none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankGraph, RankSource
-from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.edges import Clocks, EdgeTable, Members, WaitCalls
+from hta_graph.graph.launches import Launches
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.graph.timeline import Timeline
-from hta_graph.model import Bools, Codes, EdgeKind, EventKind, Floats, Ids, Ints
+from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints
 from hta_graph.trace.table import Step, Trace
 
 if TYPE_CHECKING:
     import networkx
     import pandas as pd
-
-
-def distinct_hosts(told: Mapping[int, str | None]) -> dict[int, str]:
-    """Return each rank's host; empty if a rank does not name its host, or all have the same.
-
-    >>> distinct_hosts({0: "a", 1: "b"}), distinct_hosts({0: "a", 1: None}), distinct_hosts({0: "a", 1: "a"})
-    ({0: 'a', 1: 'b'}, {}, {})
-    """
-    names = {rank: name for rank, name in told.items() if name}
-    return names if len(names) == len(told) and len(set(names.values())) > 1 else {}
-
-
-@dataclass(frozen=True, eq=False)
-class Members(Columns):
-    """What ranks did with each other, in job time: one entry per rank and communication, whichever ranks took part.
-
-    ``number`` is that of the collective or message (-1: unmatched), ``row`` the job's row that did the work,
-    ``call`` the one that asked for it (-1: none in the file). ``wait`` is the time (ns) from the arrival until the last
-    one came who was needed; ``transfer`` the rest, to the row's end. ``is_needed``: others wait for it; ``by`` is how
-    it was matched (-1: not). ``said`` is what it was, and of which process group, as a code of the job's names.
-    """
-
-    number: Ints
-    part: Ids
-    row: Ids
-    call: Ids
-    arrival: Ints
-    wait: Ints
-    transfer: Ints
-    is_last: Bools
-    is_needed: Bools
-    is_message: Bools
-    by: Codes
-    said: Ids
-
-
-@dataclass(frozen=True, eq=False)
-class Clocks(Columns):
-    """How far each rank's clocks are ahead, in order of rank (:attr:`JobGraph.clocks`); error -1: unknown."""
-
-    rank: Ints
-    offset: Ints
-    gpu_offset: Ints
-    drift_ppm: Floats
-    error: Ints
-    collectives: Ints
 
 
 class JobGraph(DependencyGraph):
@@ -103,10 +58,7 @@ class JobGraph(DependencyGraph):
         self.source = source
         self._rank_graphs = tuple(parts)
         self._originals = tuple(originals)
-        self.members = members
-        """What ranks did with each other, as columns."""
-        self.clock_table = clocks
-        """The clocks as columns."""
+        self.members, self.clock_table = members, clocks
         self._doubtful = freeze(doubtful)
 
     def __repr__(self) -> str:
@@ -167,21 +119,6 @@ class JobGraph(DependencyGraph):
             part[own.first_row : own.first_row + len(own.graph.event_table)] = place
         return freeze(part)
 
-    @cached_property
-    def hosts(self) -> dict[int, str]:
-        """Each rank's host; empty if a rank's trace does not name it, or all have the same."""
-        return distinct_hosts({part.rank: part.graph.trace.settings.get("host_name") for part in self._rank_graphs})
-
-    @cached_property
-    def rank_numbers(self) -> Ints:
-        """The number of each rank."""
-        return freeze(np.array([part.rank for part in self._rank_graphs], np.int64))
-
-    def rank_of(self, rows: Ids | Ints) -> Ints:
-        """Return the rank of each row; -1 for rendezvous and for row -1."""
-        ranks: Ints = take_or(self.rank_numbers, self.rank_index_of(rows))
-        return ranks
-
     @property
     def doubtful_edges(self) -> Ints:
         """Edges between ranks whose wait is below the clock error: they bind nothing."""
@@ -189,31 +126,13 @@ class JobGraph(DependencyGraph):
 
     @cached_property
     def independent_ranks(self) -> JobGraph:
-        """The same job without waits between ranks and without queues of collectives."""
+        """The same without waits between ranks and without queues of collectives."""
         between = np.isin(self._edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
         return JobGraph(
             self._trace, self._timeline, self._edges, self._rank_graphs, self._originals, self.members,
-            self.clock_table, doubtful=np.flatnonzero(between | self._is_queue),
+            self.clock_table, doubtful=np.flatnonzero(between | is_queue(self)),
             notes=self._notes, wait_calls=self._wait_calls,
         )  # fmt: skip
-
-    @cached_property
-    def _is_queue(self) -> Bools:
-        """Mark the edges by which one collective of a stream follows another; messages are not queued."""
-        takes_part = np.zeros(len(self.event_table), np.bool_)
-        takes_part[self.members.row[~self.members.is_message]] = True
-        source, target = event_of(self._edges.source), event_of(self._edges.target)
-        found: Bools = (self._edges.kind == EdgeKind.STREAM_ORDER) & takes_part[source] & takes_part[target]
-        return found
-
-    @cached_property
-    def queue_predecessor(self) -> Ids:
-        """The member that each member's stream ran just before it (a place among the members); -1 for none."""
-        behind, place = np.full(len(self.event_table), -1, np.int32), np.full(len(self.event_table), -1, np.int32)
-        place[self.members.row] = np.arange(len(self.members), dtype=np.int32)
-        queue = np.flatnonzero(self._is_queue)
-        behind[event_of(self._edges.target[queue])] = place[event_of(self._edges.source[queue])]
-        return freeze(behind[self.members.row])
 
     @property
     def clocks(self) -> pd.DataFrame:
@@ -262,11 +181,16 @@ class JobGraph(DependencyGraph):
     # -- what each rank's graph knows ----------------------------------------------------------------------------------
 
     @cached_property
-    def launching_call(self) -> Ids:
-        """The call that launched each event; correlation ids are compared within a rank."""
-        calls = [part.of_job(part.graph.launching_call) for part in self._rank_graphs]
-        missing = len(self.event_table) - sum(map(len, calls))
-        return freeze(np.concatenate([*calls, np.full(missing, -1)]).astype(np.int32))
+    def _launches(self) -> Launches:
+        """The launches of all ranks; correlation ids are compared within a rank."""
+        parts, rows = self._rank_graphs, len(self.event_table)
+
+        def calls() -> Ids:
+            found = [part.of_job(part.graph.launching_call) for part in parts]
+            missing = rows - sum(map(len, found))
+            return freeze(np.concatenate([*found, np.full(missing, -1)]).astype(np.int32))
+
+        return Launches(self.event_table, self._timeline, calls)
 
     def steps(self) -> list[Step]:
         """List the steps of the job: each from its start on the first rank to its end on the last."""
@@ -289,20 +213,6 @@ class JobGraph(DependencyGraph):
     def event_columns(self, rows: Ids | Ints) -> dict[str, Any]:
         """Return the output columns of canonical rows, with their ``rank``."""
         return {"rank": self.rank_of(rows), **super().event_columns(rows)}
-
-    def waited(self, rows: Ids | Ints) -> Ints:
-        """Return for each row how long (ns) it waited for other ranks; 0 for an event that waited for none."""
-        waits = np.zeros(len(self.event_table), np.int64)
-        waits[self.members.row] = self.members.wait
-        found: Ints = take_or(waits, rows, otherwise=0)
-        return found
-
-    def waited_until(self, rows: Ids | Ints) -> Ints:
-        """Return for each row until when (job time, ns) it waited for other ranks; its start if it did not."""
-        until = self.event_table.start.copy()
-        waits = self.members.take(self.members.wait > 0)
-        until[waits.row] = waits.arrival + waits.wait
-        return until[rows]
 
     @property
     def rendezvous(self) -> pd.DataFrame:
@@ -416,7 +326,29 @@ class JobGraph(DependencyGraph):
         )
 
 
-def full_rank_graphs(job: JobGraph, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
+def shift_to_job_time(graph: DependencyGraph, start: Ints, end: Ints) -> DependencyGraph:
+    """Return a graph with other starts and ends (ns) of its events; the graph itself where they are its own.
+
+    Of a job all times are the job's: what the file says of an event is asked of the rank alone.
+    """
+    events = graph.event_table
+    if (start == events.start).all() and (end == events.end).all():
+        return graph
+    trace = replace(graph.trace, events=replace(events, start=freeze(start), end=freeze(end)), moved_from=None)
+    notes = {key: count for key, count in graph.diagnostics.items() if key not in trace.diagnostics}
+    return DependencyGraph(trace, Timeline(trace), graph.edge_table, notes, graph.wait_calls)
+
+
+def is_queue(job: DependencyGraph) -> Bools:
+    """Mark the edges by which one collective of a stream follows another; messages are not queued."""
+    takes_part, edges = np.zeros(len(job.event_table), np.bool_), job.edge_table
+    takes_part[job.members.row[~job.members.is_message]] = True
+    source, target = event_of(edges.source), event_of(edges.target)
+    found: Bools = (edges.kind == EdgeKind.STREAM_ORDER) & takes_part[source] & takes_part[target]
+    return found
+
+
+def full_rank_graphs(job: DependencyGraph, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
     """Return the whole graphs of some ranks of a job; where it holds summaries, their files are read again.
 
     Raises:

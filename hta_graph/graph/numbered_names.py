@@ -39,7 +39,7 @@ class Labels:
 
 def row_labels(graph: DependencyGraph) -> tuple[Ids, Sequence[str]]:
     """Return of each event what tables of one rank call it, a code into texts; of a job the names as they are."""
-    if len(graph.rank_graphs) > 1:
+    if graph.is_job:
         return graph.event_table.name, graph.names
     labels = annotation_labels(graph)
     return labels.code, labels.texts

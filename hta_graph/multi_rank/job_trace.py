@@ -14,22 +14,8 @@ from hta_graph.base.arrays import freeze
 from hta_graph.base.storage.location import Location, is_remote
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
-from hta_graph.graph.timeline import Timeline
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.table import CopyTable, EventTable, Flows, LaneTable, SyncTable, Trace
-
-
-def shift_to_job_time(graph: DependencyGraph, start: Ints, end: Ints) -> DependencyGraph:
-    """Return a graph with other starts and ends (ns) of its events; the graph itself where they are its own.
-
-    Of a job all times are the job's: what the file says of an event is asked of the rank alone.
-    """
-    events = graph.event_table
-    if (start == events.start).all() and (end == events.end).all():
-        return graph
-    trace = replace(graph.trace, events=replace(events, start=freeze(start), end=freeze(end)), moved_from=None)
-    notes = {key: count for key, count in graph.diagnostics.items() if key not in trace.diagnostics}
-    return DependencyGraph(trace, Timeline(trace), graph.edge_table, notes, graph.wait_calls)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from hta_graph.base.arrays import summed_by, take_or
-from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import Bools, BoundBy, Ints
@@ -79,10 +79,10 @@ MOSTLY_LAST = 0.5
 TURNS = 3
 """At least this many different ranks take turns."""
 
-Scope = Literal["all_steps", "step", "window"]
+VerdictScope = Literal["all_steps", "step", "window"]
 Firmness = Literal["firm", "hedged", "none"]
 Pattern = Literal["every_step", "since", "once", "rotating"]
-Reason = Literal[
+VerdictReason = Literal[
     "no_waiting", "no_cause_known", "no_causes_in_summary", "mostly_unmatched", "several_ranks", "little", "by_chance"
 ]
 
@@ -95,7 +95,7 @@ class Cause(NamedTuple):
     call_path: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class JobVerdict:
     """Which rank delays a job (times in ns).
 
@@ -111,19 +111,19 @@ class JobVerdict:
     the steps that are compared, where it does other things in others.
     """
 
-    scope: Scope
-    rank: int | None
-    ranks: tuple[int, ...]
-    firmness: Firmness
-    caused_ns: int
-    median_caused_ns: int
-    share_of_waiting: float
-    share_of_step: float
-    cause: Cause | None
-    pattern: Pattern | None
-    since_step: int | None
-    steps: tuple[int, ...]
-    reason: Reason | None
+    scope: VerdictScope
+    rank: int | None = None
+    ranks: tuple[int, ...] = ()
+    firmness: Firmness = "none"
+    caused_ns: int = 0
+    median_caused_ns: int = 0
+    share_of_waiting: float = 0.0
+    share_of_step: float = 0.0
+    cause: Cause | None = None
+    pattern: Pattern | None = None
+    since_step: int | None = None
+    steps: tuple[int, ...] = ()
+    reason: VerdictReason | None = None
     waiting_ns: int = 0
     compared: int = 0
     is_one_cause: bool = True
@@ -132,18 +132,18 @@ class JobVerdict:
 
 
 @memoized
-def wait_causes(job: JobGraph) -> WaitCauses:
+def wait_causes(job: DependencyGraph) -> WaitCauses:
     """Return the causes of a job's waits, with data loading as PyTorch names it."""
     return WaitCauses(job)
 
 
-def knows_causes(job: JobGraph) -> bool:
+def knows_causes(job: DependencyGraph) -> bool:
     """Return whether causes are known: summaries have them only where they were asked for them."""
     parts = [job.graph(part.rank) for part in job.rank_graphs]
     return all(part.attached(RankSummary) is None or part.attached(RankActivity) is not None for part in parts)
 
 
-def job_verdict(job: JobGraph, window: Window | None = None) -> JobVerdict:
+def job_verdict(job: DependencyGraph, window: Window | None = None) -> JobVerdict:
     """Return which rank delays a job, in all steps, or in a window that was asked for."""
     if window is None or window.is_default or window.is_whole:
         return _verdict_of_steps(job)
@@ -154,12 +154,12 @@ def job_verdict(job: JobGraph, window: Window | None = None) -> JobVerdict:
 
 
 @memoized
-def _verdicts_of_windows(_: JobGraph) -> dict[tuple[int, int, int | None], JobVerdict]:
+def _verdicts_of_windows(_: DependencyGraph) -> dict[tuple[int, int, int | None], JobVerdict]:
     return {}
 
 
 @memoized
-def delays_by_step(job: JobGraph) -> StepDelays:
+def delays_by_step(job: DependencyGraph) -> StepDelays:
     """Return by how much ranks delay the others in each step of a job; without steps, in all of it."""
     ends, steps = rank_step_ends(job), [step_lengths(part.graph) for part in job.rank_graphs]
     proposed = Counter(one.number for of_rank in steps for one in of_rank if one.is_candidate)
@@ -180,7 +180,7 @@ def delays_by_step(job: JobGraph) -> StepDelays:
     return StepDelays(job, numbers, compared, spans, rank_delays(job, wait_causes(job), spans))
 
 
-def _delays_in(job: JobGraph, start_ns: int, end_ns: int) -> StepDelays:
+def _delays_in(job: DependencyGraph, start_ns: int, end_ns: int) -> StepDelays:
     """Return by how much ranks delay the others in one window."""
     start, end = (np.full((1, len(job.rank_graphs)), time, np.int64) for time in (start_ns, end_ns))
     spans = RankSpans(start, end)
@@ -191,7 +191,7 @@ def _delays_in(job: JobGraph, start_ns: int, end_ns: int) -> StepDelays:
 class StepDelays:
     """How much ranks delay the others, by step; ``compared`` marks the steps that are no warm-up."""
 
-    job: JobGraph
+    job: DependencyGraph
     numbers: Sequence[int]
     compared: Bools
     spans: RankSpans
@@ -263,11 +263,11 @@ class _Case(NamedTuple):
     share: float
     work: _Work
     firmness: Firmness
-    reason: Reason | None
+    reason: VerdictReason | None
 
 
 @memoized
-def _verdict_of_steps(job: JobGraph) -> JobVerdict:
+def _verdict_of_steps(job: DependencyGraph) -> JobVerdict:
     """Return the verdict of all steps, else of the step that differs."""
     if (cannot := _cannot_tell(job)) is not None:
         return cannot
@@ -291,7 +291,7 @@ def _verdict_of_steps(job: JobGraph) -> JobVerdict:
     return _no_rank(steps, "all_steps", rows, cases[0].reason if cases else "little")
 
 
-def _cannot_tell(job: JobGraph) -> JobVerdict | None:
+def _cannot_tell(job: DependencyGraph) -> JobVerdict | None:
     """Return the verdict where causes are not known, or communication is mostly unmatched."""
     if not knows_causes(job):
         return _without_facts("no_causes_in_summary")
@@ -303,11 +303,11 @@ def _cannot_tell(job: JobGraph) -> JobVerdict | None:
     return None
 
 
-def _without_facts(reason: Reason, scope: Scope = "all_steps") -> JobVerdict:
-    return JobVerdict(scope, None, (), "none", 0, 0, 0.0, 0.0, None, None, None, (), reason)
+def _without_facts(reason: VerdictReason, scope: VerdictScope = "all_steps") -> JobVerdict:
+    return JobVerdict(scope=scope, reason=reason)
 
 
-def _unmatched_share(job: JobGraph) -> float:
+def _unmatched_share(job: DependencyGraph) -> float:
     """Return the share of communication, by its time, that is unmatched."""
     members, events = job.members, job.event_table
     length = events.end[members.row] - events.start[members.row]
@@ -365,7 +365,7 @@ def _takes_longest(steps: StepDelays, rows: Ints, column: int, work: _Work) -> b
 
 def _firmness(
     steps: StepDelays, delay_ns: int, share: float, work: _Work, *, is_most: bool, by_chance: bool
-) -> tuple[Firmness, Reason | None]:
+) -> tuple[Firmness, VerdictReason | None]:
     """Rate a case, and say what keeps it from being firm."""
     if not work.is_known:
         return "none", "no_cause_known"
@@ -482,9 +482,10 @@ def _rotating(steps: StepDelays, rows: Ints) -> JobVerdict | None:
     ranks = tuple(steps.rank(column) for column in most[led].tolist())
     total, waiting = _caused_by(steps, ranks)
     return JobVerdict(
-        "all_steps", None, ranks, "firm", total, int(np.median(own[led])), total / max(waiting, 1),
-        float(np.median(share[led])), causes.pop(), "rotating", None,
-        tuple(steps.numbers[row] for row in rows[led].tolist()), None, waiting, len(rows),
+        scope="all_steps", ranks=ranks, firmness="firm", caused_ns=total, median_caused_ns=int(np.median(own[led])),
+        share_of_waiting=total / max(waiting, 1), share_of_step=float(np.median(share[led])), cause=causes.pop(),
+        pattern="rotating", steps=tuple(steps.numbers[row] for row in rows[led].tolist()), waiting_ns=waiting,
+        compared=len(rows),
     )  # fmt: skip
 
 
@@ -498,9 +499,9 @@ def _pattern(steps: StepDelays, rows: Ints, delayed: Ints) -> tuple[Pattern | No
     return None, None
 
 
-def _of_window(job: JobGraph, window: Window) -> JobVerdict:
+def _of_window(job: DependencyGraph, window: Window) -> JobVerdict:
     """Return the verdict of a window that was asked for."""
-    scope: Scope = "window" if window.step is None else "step"
+    scope: VerdictScope = "window" if window.step is None else "step"
     if (cannot := _cannot_tell(job)) is not None:
         return _without_facts(cannot.reason or "no_waiting", scope)
     steps = delays_by_step(job)
@@ -509,7 +510,7 @@ def _of_window(job: JobGraph, window: Window) -> JobVerdict:
     return _of_single(_delays_in(job, window.start_ns, window.end_ns), scope)
 
 
-def _of_single(steps: StepDelays, scope: Scope, row: int = 0) -> JobVerdict:
+def _of_single(steps: StepDelays, scope: VerdictScope, row: int = 0) -> JobVerdict:
     """Return the verdict where there is nothing to compare a step or window with."""
     case = _case_in_single(steps, row)
     if case is None or case.firmness == "none":
@@ -518,15 +519,17 @@ def _of_single(steps: StepDelays, scope: Scope, row: int = 0) -> JobVerdict:
 
 
 def _verdict(
-    steps: StepDelays, scope: Scope, case: _Case, pattern: Pattern | None, since_step: int | None
+    steps: StepDelays, scope: VerdictScope, case: _Case, pattern: Pattern | None, since_step: int | None
 ) -> JobVerdict:
     rank = steps.rank(case.column)
     caused, waiting = _caused_by(steps, (rank,), None if scope == "all_steps" else case.rows)
     numbers = tuple(steps.numbers[row] for row in case.rows.tolist()) if steps.numbers else ()
     return JobVerdict(
-        scope, rank, (rank,), case.firmness, caused, case.delay_ns, caused / max(waiting, 1), case.share,
-        case.work.cause, pattern, since_step, numbers, case.reason, waiting, int(np.count_nonzero(steps.compared)),
-        case.work.is_most, _ranks_in_reach(steps.job, rank), _compared_phase(steps),
+        scope=scope, rank=rank, ranks=(rank,), firmness=case.firmness, caused_ns=caused, median_caused_ns=case.delay_ns,
+        share_of_waiting=caused / max(waiting, 1), share_of_step=case.share, cause=case.work.cause, pattern=pattern,
+        since_step=since_step, steps=numbers, reason=case.reason, waiting_ns=waiting,
+        compared=int(np.count_nonzero(steps.compared)), is_one_cause=case.work.is_most,
+        delayed=_ranks_in_reach(steps.job, rank), phase=_compared_phase(steps),
     )  # fmt: skip
 
 
@@ -540,7 +543,7 @@ def _compared_phase(steps: StepDelays) -> str:
     return (found.pop() or "") if len(found) == 1 < len(phases) else ""
 
 
-def _ranks_in_reach(job: JobGraph, rank: int) -> tuple[int, ...]:
+def _ranks_in_reach(job: DependencyGraph, rank: int) -> tuple[int, ...]:
     """Return the ranks that communicate with a rank, directly or through others; none if all do."""
     members, of_rank = job.members.take(job.members.number >= 0), np.arange(len(job.rank_graphs))
     while True:
@@ -556,7 +559,7 @@ def _ranks_in_reach(job: JobGraph, rank: int) -> tuple[int, ...]:
     return () if reached.all() else tuple(of for of in job.rank_numbers[reached].tolist() if of != rank)
 
 
-def _no_rank(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None) -> JobVerdict:
+def _no_rank(steps: StepDelays, scope: VerdictScope, rows: Ints, reason: VerdictReason | None) -> JobVerdict:
     """Return the verdict that no rank alone delays the job, with the one that causes most."""
     found = _known(steps, None if scope == "all_steps" else rows)
     ranks, sums = _by_rank(found)
@@ -569,13 +572,13 @@ def _no_rank(steps: StepDelays, scope: Scope, rows: Ints, reason: Reason | None)
     delay = steps.found.delay[rows, column]
     share = float(np.median(delay / np.maximum(steps.found.length[rows, column], 1)))
     return JobVerdict(
-        scope, None, (int(ranks[most]),), "none", int(sums[most]), int(np.median(delay)),
-        int(sums[most]) / max(waiting, 1), share, None, None, None, (), reason, waiting,
-        int(np.count_nonzero(steps.compared)),
+        scope=scope, ranks=(int(ranks[most]),), caused_ns=int(sums[most]), median_caused_ns=int(np.median(delay)),
+        share_of_waiting=int(sums[most]) / max(waiting, 1), share_of_step=share, reason=reason, waiting_ns=waiting,
+        compared=int(np.count_nonzero(steps.compared)),
     )  # fmt: skip
 
 
-def _of_last_arrivals(steps: StepDelays, scope: Scope, rows: Ints | None) -> JobVerdict:
+def _of_last_arrivals(steps: StepDelays, scope: VerdictScope, rows: Ints | None) -> JobVerdict:
     """Return the verdict where most waiting has no known cause: no rank is to blame, but one may mostly come last."""
     job, waits = steps.job, wait_causes(steps.job).waits
     inside = np.ones(len(waits), np.bool_) if rows is None else np.isin(steps.found.row, rows)
@@ -598,7 +601,7 @@ def _known(steps: StepDelays, rows: Ints | None) -> AttributedWaits:
 
 
 @memoized
-def _attributed_in_all(job: JobGraph) -> AttributedWaits:
+def _attributed_in_all(job: DependencyGraph) -> AttributedWaits:
     return wait_causes(job).attribute()
 
 

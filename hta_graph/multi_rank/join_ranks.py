@@ -21,8 +21,8 @@ from hta_graph.base.progress import begin_stage
 from hta_graph.base.text.formatting import milliseconds
 from hta_graph.build.from_trace import drop_impossible_edges
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph, RankSource
-from hta_graph.graph.edges import EdgeTable, EventEdges
-from hta_graph.graph.job_graph import Clocks, JobGraph, Members
+from hta_graph.graph.edges import Clocks, EdgeTable, EventEdges, Members
+from hta_graph.graph.job_graph import JobGraph, shift_to_job_time
 from hta_graph.graph.rank_summary import JobLimits, RankSummary
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints
@@ -36,7 +36,7 @@ from hta_graph.multi_rank.communication_edges import (
     message_edges,
     rendezvous_points,
 )
-from hta_graph.multi_rank.job_trace import JoinedColumns, RendezvousPoints, join_columns, shift_to_job_time
+from hta_graph.multi_rank.job_trace import JoinedColumns, RendezvousPoints, join_columns
 from hta_graph.multi_rank.matching.collectives import Collectives, match_graphs
 from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, RankClock

@@ -10,9 +10,8 @@ import numpy as np
 
 from hta_graph.attribution.call_paths import FRAMES, STANDALONE_NUMBER, CallPaths
 from hta_graph.base.arrays import Columns, expand_ranges, freeze, rows_by_value, summed_by, take_or, unique_rows
-from hta_graph.graph.dependency_graph import RankGraph
+from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.event_flags import is_step
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import Bools, BoundBy, Codes, Ids, Ints, kind_mask
 from hta_graph.paths.binding_edges import WalkSpans
@@ -82,7 +81,7 @@ class WalkProfiles:
         return summed_by(at, rows.time, self.walks)
 
 
-def walk_profiles(job: JobGraph, walks: LocalWalks, data_load: Sequence[str] = ()) -> WalkProfiles:
+def walk_profiles(job: DependencyGraph, walks: LocalWalks, data_load: Sequence[str] = ()) -> WalkProfiles:
     """Add up the time of walks by call path, name and class.
 
     Numbers that stand alone in names are read as ``#``: they count steps and iterations.
@@ -106,7 +105,7 @@ def walk_profiles(job: JobGraph, walks: LocalWalks, data_load: Sequence[str] = (
     return WalkProfiles(activities, summed, first, count, len(members))
 
 
-def _numbered_activities(job: JobGraph, owner: Ids, bound: Codes) -> tuple[ActivityProfile, Ints]:
+def _numbered_activities(job: DependencyGraph, owner: Ids, bound: Codes) -> tuple[ActivityProfile, Ints]:
     """Number what is done by whom (canonical row; -1: no event), in the order of its texts."""
     paths, classes = CallPaths(), len(BoundBy)
     # One row is behind many parts of time: its place is looked up once.
@@ -138,7 +137,7 @@ def _distinct_below(limit: int, values: Ids | Ints) -> tuple[Ids, Ids]:
     return found, place[values]
 
 
-def _name_of_code(job: JobGraph, code: int) -> str:
+def _name_of_code(job: DependencyGraph, code: int) -> str:
     return NO_ROW_NAME if code < 0 else _generic_name(job.names[code])
 
 
@@ -151,7 +150,7 @@ def _generic_name(name: str) -> str:
     return STEP_ROW_NAME if is_step(name) else ADDRESS.sub("0x#", STANDALONE_NUMBER.sub("#", name))
 
 
-def _call_paths(job: JobGraph, paths: CallPaths, rows: Ids) -> Ids:
+def _call_paths(job: DependencyGraph, paths: CallPaths, rows: Ids) -> Ids:
     """Return the path around each row: of an activity that around the call that asked for it."""
     nesting = job.nesting(*FRAMES)
     call = job.launching_call.copy()
@@ -211,7 +210,7 @@ class RankActivity:
         return replace(self, walks=replace(self.walks, before_ns=freeze(before)), gpu_work=work)
 
 
-def rank_activity(alone: JobGraph, most: int) -> RankActivity:
+def rank_activity(alone: DependencyGraph, most: int) -> RankActivity:
     """Return the walks of a rank, given as a job of its own; what it did least of is added up by its class.
 
     Args:
@@ -261,7 +260,7 @@ def _merge_smaller(walks: RankActivity, most: int) -> RankActivity:
     )  # fmt: skip
 
 
-def walks_and_profiles(job: JobGraph, data_load: Sequence[str] = ()) -> tuple[LocalWalks, WalkProfiles]:
+def walks_and_profiles(job: DependencyGraph, data_load: Sequence[str] = ()) -> tuple[LocalWalks, WalkProfiles]:
     """Return the walks of a job's ranks, and what they did on them; of ranks of few rows as it was found before."""
     known = [job.graph(part.rank).attached(RankActivity) for part in job.rank_graphs]
     if all(walks is not None for walks in known):
@@ -278,7 +277,7 @@ def walk_ends(walks: LocalWalks, length: Ints) -> tuple[Ints, Ints]:
     return walks.before_ns[known], walks.before_ns[known] + length[known]
 
 
-def gpu_work_of_ranks(job: JobGraph) -> list[Intervals]:
+def gpu_work_of_ranks(job: DependencyGraph) -> list[Intervals]:
     """Return when each rank's GPU does anything but communicate; of ranks of few rows while no walk is."""
     flags, lane, events = job.event_flags, job.event_table.lane, job.event_table
     is_work = job.is_gpu & ~flags.communicates & ~flags.waits_on_device & ~job.lanes.is_communication[lane]

@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Any
 from hta_graph.base.errors import HtaGraphError
 from hta_graph.base.storage.location import Location
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.graph_record import Column, describe_table, read_table
-from hta_graph.graph_cache.cached_graphs import (
+from hta_graph.multi_rank.rank_request import RankRequest
+from hta_graph.store.entry_file import Column, Entry
+from hta_graph.store.record import (
     NOT_WHAT_WAS_WRITTEN,
     IndexRange,
     check_indices,
-    content_record,
-    graph_indices,
-    graph_of_content,
-    graph_tables,
+    decode_graph,
+    describe_table,
+    encode_graph,
     question_values,
+    read_table,
 )
-from hta_graph.graph_cache.entry_file import Entry
-from hta_graph.graph_cache.trace_cache import IN_HEADER, GraphCache
-from hta_graph.multi_rank.rank_request import RankRequest
+from hta_graph.store.trace_cache import IN_HEADER, GraphCache
 from hta_graph.trace.rank_files import RankFile
 
 if TYPE_CHECKING:
@@ -97,8 +96,8 @@ def keep_rank(cache: GraphCache, file: RankFile, asked: RankRequest, graph: Depe
     if asked.summary:
         from hta_graph.multi_rank.wire_format import ATTACHED_TABLES  # late: whole graphs have none of these tables
 
-        record, columns = content_record(graph, ATTACHED_TABLES)
-        cache.keep(file.path, "summary", _summary_question(file, asked), Entry({"graph": record}, tuple(columns)))
+        entry = encode_graph(graph, ATTACHED_TABLES, is_named=False)
+        cache.keep(file.path, "summary", _summary_question(file, asked), entry)
         return
     cache.keep_graph(graph, {}, salvage=asked.salvage)
     _keep_communications(cache, graph, asked)
@@ -174,11 +173,9 @@ def _cached_summary(cache: GraphCache, file: RankFile, asked: RankRequest) -> De
         return None
     from hta_graph.multi_rank.wire_format import ATTACHED_TABLES  # late, as above
 
-    columns = iter(entry.columns)
     try:
-        values = question_values(file.path, file.rank, asked.step_patterns)
-        graph = graph_of_content(entry.record["graph"], columns, values, ATTACHED_TABLES)
-        check_indices(graph_tables(graph), (*graph_indices(graph), *_summary_indices(graph)))
+        graph = decode_graph(entry, ATTACHED_TABLES, question_values(file.path, file.rank, asked.step_patterns))
+        check_indices((), _summary_indices(graph))
     except NOT_WHAT_WAS_WRITTEN:
         cache.discard(file.path, "summary", question)
         return None
@@ -192,9 +189,8 @@ def _cached_communications(cache: GraphCache, graph: DependencyGraph, asked: Ran
         return None
     from hta_graph.multi_rank.matching.communications import RankCommunications  # late, as above
 
-    columns: Iterator[Column] = iter(entry.columns)
     try:
-        members: RankCommunications = read_table(RankCommunications, entry.record["members"], lambda *_: next(columns))
+        members: RankCommunications = read_table(RankCommunications, entry.record["members"], iter(entry.columns))
         check_indices((), _member_indices(members, graph))
     except NOT_WHAT_WAS_WRITTEN:
         cache.discard(graph.path, "communications", question)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.base.arrays import first_of_runs, freeze, rows_by_value, take_or
-from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 from hta_graph.multi_rank.rank_activity import gpu_work_of_ranks, walk_ends
 from hta_graph.multi_rank.wait_causes import WaitCauses
@@ -74,7 +74,7 @@ class RankDelays:
     row: Ints
 
 
-def rank_delays(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> RankDelays:
+def rank_delays(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> RankDelays:
     """Return by how much ranks delay each other.
 
     A wait belongs to the step of the rank that came last, by that rank's own time: groups that never meet drift apart.
@@ -124,7 +124,7 @@ def _sends(causes: WaitCauses) -> Bools:
     return ~own_work(causes) & np.array(["send" in name.lower() for name in causes.activities.name], np.bool_)
 
 
-def _open_share(job: JobGraph) -> Floats:
+def _open_share(job: DependencyGraph) -> Floats:
     """Return the share of the time in each rank's sends in which it worked: its sends are open meanwhile."""
     worked = np.array([own.total for own in _work_during_sends(job)], np.float64)
     sends = np.flatnonzero(_is_send(job))
@@ -133,7 +133,7 @@ def _open_share(job: JobGraph) -> Floats:
     return found
 
 
-def _is_send(job: JobGraph) -> Bools:
+def _is_send(job: DependencyGraph) -> Bools:
     """Mark the members that are sends of a message that has a receive, on the CPU."""
     members = job.members
     sends = np.array([name.startswith("send") for name in job.names], np.bool_)[members.said]
@@ -158,7 +158,7 @@ def _ranks_looked_at(causes: WaitCauses, rows: int, inside: Bools) -> Ints:
 
 
 def _lost_by_waiters(
-    job: JobGraph, causes: WaitCauses, amount: Floats, window: Ints, windows: int
+    job: DependencyGraph, causes: WaitCauses, amount: Floats, window: Ints, windows: int
 ) -> tuple[Floats, Floats]:
     """Return what each rank loses in each window because of each rank of columns: in all, and by collectives alone.
 
@@ -191,7 +191,7 @@ def last_resumed(walks: LocalWalks) -> Ints:
     return np.where(walks.before[root] >= 0, found, -1)
 
 
-def _excess_work(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
+def _excess_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
     """Return how much longer (ns) each rank works than the others, or than usual where that is more.
 
     A stage may always have less to do than others: what it does more of than in other steps, and others do not, is not
@@ -223,7 +223,7 @@ def _median_of_others(values: Floats | Ints) -> Floats:
     return found
 
 
-def working_time(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
+def working_time(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
     """Return how long (ns) each rank works in parts of its time: between its waits, and while its sends are open.
 
     What a GPU computes counts, too, while a receive that was asked for before waits: whether that hides it is a matter
@@ -245,7 +245,7 @@ def working_time(job: JobGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
     return np.stack([own.covered_until(end) - own.covered_until(start) for own, end, start in pairs], axis=1)
 
 
-def _work_during_sends(job: JobGraph) -> list[Intervals]:
+def _work_during_sends(job: DependencyGraph) -> list[Intervals]:
     """Return when each rank works while its sends are open whose receives have ended.
 
     On CPU back ends a send's row ends when its sender asks for it: it does other things before, unless it waits. Only

@@ -7,7 +7,7 @@ from typing import Any
 
 from hta_graph.base.storage.location import name_with_secrets, resolve_location
 from hta_graph.multi_rank.rank_request import RankRequest, read_rank_graph
-from hta_graph.multi_rank.wire_format import encode_graph
+from hta_graph.multi_rank.wire_format import answer_pieces
 from hta_graph.multi_rank.workers.tasks import Task
 from hta_graph.trace.rank_files import RankFile
 
@@ -30,4 +30,4 @@ def file_pieces(path: str, rank: int, process: str | None, asked: Mapping[str, A
         HtaGraphError: the file cannot be read.
     """
     file = RankFile(resolve_location(path), rank, "header", process=process)
-    return encode_graph(read_rank_graph(file, RankRequest.of_record(asked)))
+    return answer_pieces(read_rank_graph(file, RankRequest.of_record(asked)))

@@ -12,7 +12,7 @@ import numpy as np
 from hta_graph.base.arrays import Columns, column_types
 from hta_graph.base.errors import HtaGraphError, TooLargeError
 from hta_graph.base.memory import available_memory
-from hta_graph.base.storage.location import Location
+from hta_graph.base.storage.location import Location, parallel_map
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.multi_rank.rank_request import RankRequest
 from hta_graph.trace.header import text_size
@@ -42,9 +42,9 @@ SHARE = 0.6
 """How much of the memory that is available may be used, if nothing else is said."""
 
 
-def peak_bytes(path: Location) -> int:
-    """Estimate how much memory a process takes at most that reads a file and builds its graph."""
-    return PEAK_OF_A_PROCESS + int(MARGIN * PEAK_PER_TEXT * text_size(path))
+def peak_bytes(*paths: Location) -> int:
+    """Estimate how much memory a process takes at most that reads files, builds their graphs and holds them all."""
+    return PEAK_OF_A_PROCESS + int(MARGIN * PEAK_PER_TEXT * sum(parallel_map(text_size, paths)))
 
 
 def processor_count() -> int:

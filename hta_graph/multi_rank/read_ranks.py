@@ -19,8 +19,6 @@ from hta_graph.base.progress import mute_stages
 from hta_graph.base.storage.location import Location, expand_file_lists, parallel_map
 from hta_graph.build.from_trace import log_clock_faults
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph_cache.cache_folder import CacheFolder
-from hta_graph.graph_cache.trace_cache import GraphCache
 from hta_graph.multi_rank.rank_cache import cached_file, cached_ranks, keep_file, keep_rank
 from hta_graph.multi_rank.rank_request import RankRequest, build_rank_graph, read_rank_graph
 from hta_graph.multi_rank.read_engine import (
@@ -32,6 +30,8 @@ from hta_graph.multi_rank.read_engine import (
     peak_bytes,
     processor_count,
 )
+from hta_graph.store.cache_folder import CacheFolder
+from hta_graph.store.trace_cache import GraphCache
 from hta_graph.trace.decompress import cached_text
 from hta_graph.trace.header import has_node_names, text_size
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error

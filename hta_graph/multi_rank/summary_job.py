@@ -25,9 +25,6 @@ from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.windows import Window, WindowQuery
 from hta_graph.trace.rank_files import RankFile
 
-MANY_RANKS = 32
-"""Of more ranks than this the asking process holds summaries."""
-
 MAX_ACTIVITIES = 1 << 16
 """How much that ranks did is listed on its own for causes, over all ranks."""
 MIN_ACTIVITIES = 8

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.base.arrays import Columns, take_or
-from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.paths.rank_local_walks import LocalWalks
 
@@ -42,7 +42,7 @@ class SyncInterval:
     since_ns: int
 
 
-def all_waits(job: JobGraph) -> Waits:
+def all_waits(job: DependencyGraph) -> Waits:
     """Return all waits, those for the latest rank first: what one of them is passed on to comes after it."""
     members = job.members
     matched = np.flatnonzero(members.number >= 0)
@@ -77,7 +77,7 @@ class SyncPointSearch:
     Waits come by the rank that came last, so the walk of the late rank is followed once for all that waited for it.
     """
 
-    def __init__(self, job: JobGraph, walks: LocalWalks) -> None:
+    def __init__(self, job: DependencyGraph, walks: LocalWalks) -> None:
         self._facts = _Lists.of(job, walks)
         self._late = _BackwardWalk(self._facts, -1)
 
@@ -126,7 +126,7 @@ class _Lists:
     error: Sequence[int]
 
     @classmethod
-    def of(cls, job: JobGraph, walks: LocalWalks) -> _Lists:
+    def of(cls, job: DependencyGraph, walks: LocalWalks) -> _Lists:
         members = job.members
         before_ns = np.where(walks.before >= 0, walks.before_ns, EARLIEST_NS)
         columns = (

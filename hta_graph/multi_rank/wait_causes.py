@@ -12,7 +12,7 @@ import numpy as np
 
 from hta_graph.base.arrays import Columns, first_of_runs, pair_key, summed_by, take_or
 from hta_graph.graph.conversion import labels, none_where
-from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ints
 from hta_graph.multi_rank.rank_activity import ActivityProfile, WalkProfiles, walks_and_profiles
 from hta_graph.multi_rank.sync_points import SyncInterval, SyncPointSearch, Waits, all_waits
@@ -53,7 +53,7 @@ class Excesses:
     unknown: Ints
 
 
-def wait_excesses(job: JobGraph, walks: LocalWalks, found: WalkProfiles, waits: Waits) -> Excesses:
+def wait_excesses(job: DependencyGraph, walks: LocalWalks, found: WalkProfiles, waits: Waits) -> Excesses:
     """Compare the two ranks of each wait since their last synchronization point."""
     comparison = _Comparison(job, walks, found, len(waits))
     pairs = zip(waits.waiter.tolist(), waits.late.tolist(), waits.is_known.tolist(), strict=True)
@@ -66,7 +66,7 @@ def wait_excesses(job: JobGraph, walks: LocalWalks, found: WalkProfiles, waits: 
 class _Comparison:
     """Compares ranks wait by wait, and sums up what they did many waits at once."""
 
-    def __init__(self, job: JobGraph, walks: LocalWalks, found: WalkProfiles, waits: int) -> None:
+    def __init__(self, job: DependencyGraph, walks: LocalWalks, found: WalkProfiles, waits: int) -> None:
         self._found, self._back = found, SyncPointSearch(job, walks)
         self._wait, self._arrival = job.members.wait.tolist(), job.members.arrival.tolist()
         # What a member's own time counts as, in lists: see :class:`SyncPointSearch`.
@@ -181,13 +181,13 @@ class WaitCauses:
     ``data_load`` are expressions of operators and annotations that mean data loading, PyTorch's if none are given.
     """
 
-    def __init__(self, job: JobGraph, data_load: Sequence[str] = ()) -> None:
+    def __init__(self, job: DependencyGraph, data_load: Sequence[str] = ()) -> None:
         self._job = job
         self._ways, self._profiles = walks_and_profiles(job, data_load)
         self.waits: Waits = all_waits(job)
 
     @property
-    def job(self) -> JobGraph:
+    def job(self) -> DependencyGraph:
         """The job."""
         return self._job
 

@@ -1,25 +1,25 @@
-"""A graph as bytes on its way between processes: a line of JSON, then each column as it lies in memory."""
+"""A graph on its way between processes: an entry of the store, with the tables that were made of it there."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from functools import partial
 from io import BufferedReader
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from hta_graph.base.arrays import freeze, memory_of
+from hta_graph.base.arrays import memory_of
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.graph_record import AttachedTables, Column, graph_of_record, graph_record
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.rank_activity import RankActivity
 from hta_graph.multi_rank.summary.path_legs import LegSegments
 from hta_graph.multi_rank.what_if.replay_answer import ReplayAnswer
 from hta_graph.paths.host_pauses import RankPauses
+from hta_graph.store.entry_file import Stored, entry_pieces, read_entry
+from hta_graph.store.record import AttachedTables, decode_graph, encode_graph
 
+NAME = "answer"
 ATTACHED_TABLES: AttachedTables = {
     "members": RankCommunications,
     "whole": RankSummary,
@@ -31,54 +31,27 @@ ATTACHED_TABLES: AttachedTables = {
 """The tables that go with a graph where it has them."""
 
 
-class ByteStream(Protocol):
-    """A stream of bytes."""
-
-    def readinto(self, buffer: memoryview, /) -> int | None:
-        """Fill a buffer, or its beginning; return how many bytes came."""
-
-
-def encode_graph(graph: DependencyGraph) -> Iterator[bytes | memoryview]:
+def answer_pieces(graph: DependencyGraph) -> Iterator[bytes | memoryview]:
     """Yield a graph's bytes, piece by piece; what else is known of it goes with it."""
-    # First what the columns are, then the columns as they lie in memory: nothing is copied, nothing can be executed.
-    record, columns = graph_record(graph, ATTACHED_TABLES)
-    yield json.dumps(record).encode() + b"\n"
-    for column in columns:
-        yield memory_of(column)
+    return entry_pieces(NAME, encode_graph(graph, ATTACHED_TABLES))
 
 
-def decode_graph(head: dict[str, Any], source: ByteStream) -> DependencyGraph:
-    """Make a graph of what :func:`encode_graph` gave: its first line, parsed, and a stream of the rest.
-
-    Raises:
-        EOFError: the stream ends early.
-    """
-    return graph_of_record(head, partial(read_column, source), ATTACHED_TABLES)
+def graph_of_answer(data: Stored, **values: Any) -> DependencyGraph:
+    """Make a graph of what :func:`answer_pieces` gave; some values of its trace may be given."""
+    return decode_graph(read_entry(NAME, data), ATTACHED_TABLES, values)
 
 
-def read_record(source: BufferedReader) -> Any:
-    """Read the line of JSON before the columns.
+def read_answer(size: int, source: BufferedReader) -> memoryview:
+    """Take a number of bytes from a stream; they are in memory once.
 
     Raises:
         EOFError: the stream ends early.
     """
-    head = source.readline()
-    if not head.endswith(b"\n"):
-        raise EOFError("the answer ends early")
-    return json.loads(head)
-
-
-def read_column(source: ByteStream, dtype: str, size: int) -> Column:
-    """Read a column that comes as it lies in memory.
-
-    Raises:
-        EOFError: the stream ends early.
-    """
-    column = np.empty(size, dtype)
-    rest = memory_of(column)
-    while len(rest):
-        count = source.readinto(rest)
+    found = memory_of(np.empty(size, np.uint8))
+    taken = 0
+    while taken < size:
+        count = source.readinto(found[taken:])
         if not count:
-            raise EOFError("the columns end early")
-        rest = rest[count:]
-    return freeze(column)
+            raise EOFError("the answer ends early")
+        taken += count
+    return found

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from io import BufferedReader, BytesIO
+from io import BufferedReader
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +15,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.multi_rank.rank_request import RankRequest
 from hta_graph.multi_rank.rank_task import rank_task
 from hta_graph.multi_rank.read_engine import RankReading, memory_share, peak_bytes, processor_count, take_finished
-from hta_graph.multi_rank.wire_format import decode_graph, read_record
+from hta_graph.multi_rank.wire_format import graph_of_answer, read_answer
 from hta_graph.multi_rank.workers.tasks import decode_answer, error_with_path
 from hta_graph.multi_rank.workers.worker_processes import WorkerPool
 from hta_graph.trace.rank_files import RankFile
@@ -46,13 +45,13 @@ class ProcessReader:
         self._processes.shutdown(cancel_futures=True)
 
 
-def _decode_arriving_graph(_: int, source: BufferedReader) -> DependencyGraph:
+def _decode_arriving_graph(size: int, source: BufferedReader) -> DependencyGraph:
     """Make a graph of its bytes as they come through a pipe: they are in memory once.
 
     Raises:
         EOFError: the stream ends early.
     """
-    return decode_graph(read_record(source), source)
+    return graph_of_answer(read_answer(size, source))
 
 
 class DaskReader:
@@ -111,7 +110,4 @@ def _decoded_graph(file: RankFile, answer: bytes | HtaGraphError) -> DependencyG
     """Make a graph of its bytes, and name the file as it was named here."""
     if isinstance(answer, HtaGraphError):
         return error_with_path(answer, str(_with_absolute_path(file).path), str(file.path))
-    source = BytesIO(answer)
-    head = json.loads(source.readline())
-    head["trace"]["values"]["path"] = name_with_secrets(file.path)
-    return decode_graph(head, source)
+    return graph_of_answer(answer, path=name_with_secrets(file.path))

@@ -288,7 +288,7 @@ class CriticalPath:
 
     def _ranks_of(self, part: Ids) -> dict[str, Any]:
         """Return of a job the ranks at some places, as the column ``rank``."""
-        return {"rank": np.array(self._rank_names(), object)[part]} if len(self.graph.rank_graphs) > 1 else {}
+        return {"rank": np.array(self._rank_names(), object)[part]} if self.graph.is_job else {}
 
     def _totals_by(self, keys: list[Any]) -> dict[str, Any]:
         """Sum durations over equal keys, longest first."""

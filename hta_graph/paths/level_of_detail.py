@@ -12,7 +12,6 @@ import numpy as np
 
 from hta_graph.base.arrays import Columns, first_of_runs, run_numbers, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import GPU_KINDS, Bools, BoundBy, EventKind, Ids, Ints, kind_mask
 from hta_graph.paths.critical_path import CriticalPath
 
@@ -213,9 +212,7 @@ def _whole_bars(paths: Sequence[CriticalPath], rows: Ints, track: Ints) -> Timel
 
 def _waiting_bars(graph: DependencyGraph, rows: Ints, events: TimelineBars) -> TimelineBars:
     """Return the part of each event, from its start, in which it waited for other ranks; of most that is nothing."""
-    waited = np.zeros(len(rows), np.int64)
-    if isinstance(graph, JobGraph):
-        waited = np.clip(graph.waited_until(rows), events.start, events.end) - events.start
+    waited = np.clip(graph.waited_until(rows), events.start, events.end) - events.start
     return replace(
         events,
         group=np.full(len(rows), BAR_GROUPS.index("waiting"), np.int32),

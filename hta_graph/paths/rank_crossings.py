@@ -15,7 +15,7 @@ import numpy as np
 
 from hta_graph.base.arrays import Columns, find_sorted, take_or
 from hta_graph.base.errors import QueryError
-from hta_graph.graph.job_graph import JobGraph, Members
+from hta_graph.graph.edges import Members
 from hta_graph.graph.points import event_of
 from hta_graph.model import Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
@@ -75,8 +75,6 @@ def last_arrivals(path: CriticalPath) -> LastArrivals:
     Messages do not count: that a stage of a pipeline waits for the one before is how pipelines work.
     """
     job, window = path.graph, path.window
-    if not isinstance(job, JobGraph):
-        return LastArrivals.empty()
     every = job.members.take((job.members.number >= 0) & ~job.members.is_message)
     passed = np.zeros(len(job.event_table), np.bool_)
     passed[event_of(path.chain.points)] = True
@@ -120,7 +118,7 @@ def _margins(others: Members, numbers: Ints, arrival: Ints) -> Ints:
 def _last_rank_to_end(path: CriticalPath) -> tuple[int, int]:
     """Return which rank ends a job's step last, and how long after the next one (ns)."""
     window = path.window
-    if window.step is None or window.form != "gpu" or len(path.graph.rank_graphs) < 2:
+    if window.step is None or window.form != "gpu" or not path.graph.is_job:
         return 0, 0
     ends = []
     for part in path.graph.rank_graphs:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.base.arrays import Columns, expand_ranges, take_or
-from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.job_graph import is_queue
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import Bools, Ids, Ints, Rule
 from hta_graph.paths.binding_edges import WalkSpans, binding_edges, lane_runs
@@ -66,7 +67,7 @@ class LocalWalks:
     queued: Ids
 
 
-def rank_local_walks(job: JobGraph) -> LocalWalks:
+def rank_local_walks(job: DependencyGraph) -> LocalWalks:
     """Walk back from the arrival of every member to what its rank met before, along what bound that rank alone.
 
     What let a kernel arrive is the source of the edge that bound its start; on the CPU it is the point of the calling
@@ -77,7 +78,7 @@ def rank_local_walks(job: JobGraph) -> LocalWalks:
 
 
 class _RankLocalWalk:
-    def __init__(self, apart: JobGraph) -> None:
+    def __init__(self, apart: DependencyGraph) -> None:
         self._graph = apart
         self._runs = lane_runs(apart)
         self._binding = binding_edges(apart)
@@ -172,7 +173,7 @@ class _RankLocalWalk:
         return self._spans_into(member, start_point(members.row[member]), self._cause[member])
 
     def _queued(self) -> Ids:
-        members, behind = self._graph.members, self._graph.queue_predecessor
+        members, behind = self._graph.members, _queue_predecessor(self._graph)
         source = self._graph.edge_table.source[self._cause]
         let_arrive = np.where(self._cause >= 0, self._times[source], np.iinfo(np.int64).min)
         ended = take_or(self._graph.event_table.end, take_or(members.row, behind))
@@ -187,6 +188,15 @@ class _RankLocalWalk:
             walk=walk, start=start, end=self._times[target], source=source, target=target, edge=edge,
             kind=edges.kind[edge], lane=self._graph.event_table.lane[event_of(target)], pending=False,
         )  # fmt: skip
+
+
+def _queue_predecessor(job: DependencyGraph) -> Ids:
+    """Return the member that each member's stream ran just before it (a place among the members); -1 for none."""
+    behind, place = (np.full(len(job.event_table), -1, np.int32) for _ in range(2))
+    place[job.members.row] = np.arange(len(job.members), dtype=np.int32)
+    queue = np.flatnonzero(is_queue(job))
+    behind[event_of(job.edge_table.target[queue])] = place[event_of(job.edge_table.source[queue])]
+    return behind[job.members.row]
 
 
 def _last_walk_end(stops: _WalkEnds, place: Ids) -> Ints:

@@ -15,7 +15,6 @@ import numpy as np
 from hta_graph.base.arrays import distinct, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
@@ -61,8 +60,7 @@ def kinds_in_run(graph: DependencyGraph) -> Mapping[int, Kind]:
         phases = Counter(one.phase or "" for one in lengths)
         of_phase = {phase: Kind(at, phase) for at, (phase, _) in enumerate(phases.most_common())}
         return {one.number: of_phase[one.phase or ""] for one in lengths}
-    of_ranks = [part.graph for part in graph.rank_graphs] if isinstance(graph, JobGraph) else [graph]
-    known = (rank for rank in of_ranks if rank.attached(RankSummary) is None)
+    known = (part.graph for part in graph.rank_graphs if part.graph.attached(RankSummary) is None)
     rank = next((rank for rank in known if {item.number for item in rank.steps()} >= set(numbers)), None)
     if rank is None or len(numbers) < FEWEST_STEPS:
         return one_kind

@@ -137,7 +137,7 @@ def _outlier_texts(graph: DependencyGraph, steps: Sequence[StepLength], data_loa
     windows = []
     for at in longer:
         median = usual[steps[at].number]
-        on_gpu = median.launches_work or len(graph.rank_graphs) > 1
+        on_gpu = median.launches_work or graph.is_job
         form = {"cpu_window": not on_gpu, "gpu_window": on_gpu and not _is_first(graph, steps[at])}
         windows += [step(number, **form) for number in (median.number, steps[at].number)]
     times = [_time_by_name(path) for path in critical_paths(graph, windows, data_load=data_load)]
@@ -171,7 +171,7 @@ def _growth_text(graph: DependencyGraph, was: Mapping[tuple[int, str], int], now
     """Say which name on which rank a step has more of than the median one."""
     most = max(now, key=lambda who: (now[who] - was.get(who, 0), who))
     rank, name = most
-    where = f" on rank {rank}" if len(graph.rank_graphs) > 1 else ""
+    where = f" on rank {rank}" if graph.is_job else ""
     if not name:
         return f"{milliseconds(now[most])} ms of nothing recorded{where}"
     return f"{name} {milliseconds(now[most])} ms{where}" + (": warm-up" if is_warm_up(name) else "")

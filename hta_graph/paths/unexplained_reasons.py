@@ -281,14 +281,15 @@ class _WorkEnds:
 def _recurs_in_graph_replays(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
     """Mark holes of three or more replays of a graph that are there, at least half as long, again and again.
 
-    Inside a launch each replay must show the hole, for a node runs whenever its graph does. Before the first node most
-    must: a replay that another one delays may hide it.
+    Inside a launch each replay must show the hole, for a node runs whenever its graph does, and nothing that another
+    lane did may have ended it. Before the first node most must: a replay that another one delays may hide it.
     """
     call = graph.launching_call
     source = take_or(call, np.where(holes.source >= 0, event_of(holes.source), -1))
     on_stream: Bools = (ROLE[holes.kind] == EdgeRole.STREAM) & (call[holes.work] >= 0)
     inside: Bools = on_stream & (call[holes.work] == source)
     before = on_stream & ~inside
+    inside[inside] = _device_was_idle(graph, holes.work[inside])
     before[before] = _may_lack_first_node(graph, holes.take(before))
     if not (inside | before).any():
         return inside

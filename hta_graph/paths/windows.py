@@ -25,7 +25,7 @@ from hta_graph.base.safe_regex import names_matching
 from hta_graph.base.text.formatting import milliseconds
 from hta_graph.base.text.shorten import closest_names, shorten_middle, suggest_number
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph, require_graph
-from hta_graph.graph.job_graph import JobGraph, Members
+from hta_graph.graph.edges import Members
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point
 from hta_graph.graph.rank_summary import JobLimits, RankSummary, StepColumns, WindowRecord
@@ -122,7 +122,7 @@ class WindowQuery:
 
     asked: str
     resolve: Callable[[DependencyGraph], Window]
-    of_job: Callable[[JobGraph, Callable[[DependencyGraph], Window]], Window] | None = None
+    of_job: Callable[[DependencyGraph, Callable[[DependencyGraph], Window]], Window] | None = None
     """How the windows of a job's ranks combine; without it a job is treated as one rank is."""
     by_rows: bool = True
     """Whether the answer is in a graph's rows, all of them; else it is known, or made of other windows."""
@@ -137,7 +137,7 @@ class WindowQuery:
             TypeError: it is not a graph.
         """
         require_graph(graph)
-        if self.of_job is not None and isinstance(graph, JobGraph):
+        if self.of_job is not None and graph.is_job:
             return self.of_job(graph, self._of_rank)
         return self._of_rank(graph)
 
@@ -373,7 +373,7 @@ def earlier_iterations(graph: DependencyGraph, window: Window) -> Window | None:
 
     It reaches from the first step's start to the last end of all these steps' work, where the iteration starts.
     """
-    if window.step is None or not (window.form == "gpu" or window.is_iteration) or isinstance(graph, JobGraph):
+    if window.step is None or not (window.form == "gpu" or window.is_iteration) or graph.is_job:
         return None
     earlier = graph.steps()[: _find_step(graph, window.step)[0]]
     if not earlier:
@@ -404,7 +404,7 @@ def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> 
     """Return the instances of an annotation on the CPU, before 2022 written as operators, in order of time."""
     kinds, codes = graph.event_table.kind, graph.event_table.name
     expression = name if regex else re.escape(name)
-    named = names_matching([expression], graph.names, by=re.Pattern[str].fullmatch)[codes]
+    named = names_matching([expression], graph.names, by="fullmatch")[codes]
     for kind in (EventKind.ANNOTATION, EventKind.CPU_OP):
         found = np.flatnonzero(named & (kinds == kind))
         if len(found):
@@ -447,7 +447,7 @@ def _list_names(names: list[str], limit: int = 12) -> str:
 Resolve = Callable[[DependencyGraph], "Window"]
 
 
-def window_over_ranks(job: JobGraph, resolve: Resolve) -> Window:
+def window_over_ranks(job: DependencyGraph, resolve: Resolve) -> Window:
     """Return the window from where the first rank's begins to where the last one's ends.
 
     Raises:
@@ -468,7 +468,7 @@ def window_over_ranks(job: JobGraph, resolve: Resolve) -> Window:
     )  # fmt: skip
 
 
-def job_iteration(job: JobGraph, resolve: Resolve, *, number: int, cpu_window: bool) -> Window:
+def job_iteration(job: DependencyGraph, resolve: Resolve, *, number: int, cpu_window: bool) -> Window:
     """Return a step of a job: from the latest end of the steps before over all ranks to the latest end of this one.
 
     Raises:
@@ -485,7 +485,7 @@ def job_iteration(job: JobGraph, resolve: Resolve, *, number: int, cpu_window: b
     return replace(window, start_ns=before, gpu_ns=window.end_ns - before, form="gpu")
 
 
-def _windows_of_ranks(job: JobGraph, resolve: Resolve) -> list[tuple[RankGraph, Window]]:
+def _windows_of_ranks(job: DependencyGraph, resolve: Resolve) -> list[tuple[RankGraph, Window]]:
     """Resolve the window on each rank; ranks without it contribute nothing."""
     found, errors = [], []
     for part in job.rank_graphs:
@@ -498,12 +498,12 @@ def _windows_of_ranks(job: JobGraph, resolve: Resolve) -> list[tuple[RankGraph, 
     return found
 
 
-def _missing_ranks(job: JobGraph, found: Sequence[tuple[RankGraph, Window]]) -> tuple[int, ...]:
+def _missing_ranks(job: DependencyGraph, found: Sequence[tuple[RankGraph, Window]]) -> tuple[int, ...]:
     there = {part.rank for part, _ in found}
     return tuple(part.rank for part in job.rank_graphs if part.rank is not None and part.rank not in there)
 
 
-def _latest_sink(job: JobGraph, found: Sequence[tuple[RankGraph, Window]]) -> Sink:
+def _latest_sink(job: DependencyGraph, found: Sequence[tuple[RankGraph, Window]]) -> Sink:
     """Return where the last rank ends, on a GPU, on a thread or in what it does with others on its CPU."""
     sinks = [_with_host_communication(job, part, _sink_in_job(part, own.sink), own.cpu_span) for part, own in found]
     sinks = [_at_awaited_communication(job, sink) for sink in sinks]
@@ -511,7 +511,7 @@ def _latest_sink(job: JobGraph, found: Sequence[tuple[RankGraph, Window]]) -> Si
     return latest_sink(sinks)
 
 
-def _at_awaited_communication(job: JobGraph, sink: Sink) -> Sink:
+def _at_awaited_communication(job: DependencyGraph, sink: Sink) -> Sink:
     """Let a window that ends while a thread is blocked end with the communication that this thread waited for.
 
     thread    [c10d::recv_]                      window's end |  [next step
@@ -554,7 +554,7 @@ def _sink_in_job(part: RankGraph, sink: Sink) -> Sink:
     )
 
 
-def _with_host_communication(job: JobGraph, part: RankGraph, sink: Sink, span: tuple[int, int]) -> Sink:
+def _with_host_communication(job: DependencyGraph, part: RankGraph, sink: Sink, span: tuple[int, int]) -> Sink:
     """Let the sink of a time range be the end of what was called in it on the CPU, where that ends later."""
     own, start = _host_members_of(job, part), job.event_table.start
     inside = (start[own.call] >= span[0]) & (start[own.call] < span[1])
@@ -562,7 +562,7 @@ def _with_host_communication(job: JobGraph, part: RankGraph, sink: Sink, span: t
 
 
 @memoized
-def job_step_ends(job: JobGraph) -> dict[int, int]:
+def job_step_ends(job: DependencyGraph) -> dict[int, int]:
     """Return when the work of each step ends on the last rank (ns), by number: the GPU's, and what ran on CPUs."""
     found: dict[int, int] = {}
     for of_rank in rank_step_ends(job):
@@ -572,7 +572,7 @@ def job_step_ends(job: JobGraph) -> dict[int, int]:
 
 
 @memoized
-def rank_step_ends(job: JobGraph) -> tuple[dict[int, int], ...]:
+def rank_step_ends(job: DependencyGraph) -> tuple[dict[int, int], ...]:
     """Return when the work of each step ends on each rank (ns, in job time), by number, in order of time."""
     return tuple(
         dict(zip((item.number for item in part.graph.steps()), _ends_on_rank(job, part).tolist(), strict=True))
@@ -580,7 +580,7 @@ def rank_step_ends(job: JobGraph) -> tuple[dict[int, int], ...]:
     )
 
 
-def _ends_on_rank(job: JobGraph, part: RankGraph) -> Ints:
+def _ends_on_rank(job: DependencyGraph, part: RankGraph) -> Ints:
     """Return when the work of each step of a rank ends (ns), in order of time."""
     steps, start = part.graph.steps(), job.event_table.start
     ends = step_work_ends(part.graph).copy()
@@ -595,20 +595,20 @@ def _ends_on_rank(job: JobGraph, part: RankGraph) -> Ints:
 
 
 @memoized
-def _collective_wait_edges(job: JobGraph) -> Ints:
+def _collective_wait_edges(job: DependencyGraph) -> Ints:
     """Return the edges by which threads continue when their communication ends, by target."""
     rows = np.flatnonzero(job.edge_table.kind == EdgeKind.COLLECTIVE_WAIT)
     return rows[np.argsort(job.edge_table.target[rows], kind="stable")]
 
 
-def _host_members_of(job: JobGraph, part: RankGraph) -> Members:
+def _host_members_of(job: DependencyGraph, part: RankGraph) -> Members:
     """Select what a rank called for that ran on its CPU."""
     every, first = _host_members(job)
     return every.take(slice(int(first[part.index]), int(first[part.index + 1])))
 
 
 @memoized
-def _host_members(job: JobGraph) -> tuple[Members, Ints]:
+def _host_members(job: DependencyGraph) -> tuple[Members, Ints]:
     """Return what ranks called for that ran on their CPUs, rank by rank, and where each rank's begin."""
     members = job.members.take((job.members.call >= 0) & ~job.is_gpu[job.members.row])
     members = members.take(np.argsort(members.part, kind="stable"))
@@ -656,7 +656,7 @@ def step_lengths(graph: DependencyGraph) -> tuple[StepLength, ...]:
     steps = graph.steps()
     if not steps:
         return ()
-    if isinstance(graph, JobGraph):
+    if graph.is_job:
         return _job_step_lengths(graph)
     # step 1    |---CPU---|
     # step 2              |---CPU---|
@@ -685,7 +685,7 @@ def _known_lengths(steps: StepColumns) -> tuple[StepLength, ...]:
     return tuple(StepLength(*of) for of in zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _job_step_lengths(job: JobGraph) -> tuple[StepLength, ...]:
+def _job_step_lengths(job: DependencyGraph) -> tuple[StepLength, ...]:
     """Measure every iteration of a job; candidates are the steps that most ranks have and propose."""
     of_ranks = [length for part in job.rank_graphs for length in step_lengths(part.graph)]
     proposed = Counter(length.number for length in of_ranks if length.is_candidate)
@@ -742,15 +742,13 @@ def _step_query(chosen_number: int | None, question: str, *, cpu_window: bool, g
     check_window_form(cpu_window=cpu_window, gpu_window=gpu_window)
 
     def resolve(graph: DependencyGraph) -> Window:
-        number = chosen_number
-        if isinstance(graph, JobGraph):
-            number = _median_step_number([part.graph for part in graph.rank_graphs])
+        of_ranks = [part.graph for part in graph.rank_graphs]
+        chosen = _median_step_number(of_ranks) if graph.is_job else chosen_number
         lengths = step_lengths(graph)
         if not lengths and (cpu_window or gpu_window):
             raise QueryError(f"{graph.path}: the trace has no steps", WITHOUT_STEPS)
         if not lengths:
             return replace(whole()(graph), is_default=True)
-        chosen = number
         if chosen is None or chosen not in {length.number for length in lengths}:
             proposed = [one for one in lengths if one.is_candidate] or lengths
             chosen = _key_of_median({one.number: one.iteration_ns for one in proposed})

@@ -15,7 +15,7 @@ import numpy as np
 
 from hta_graph.base.arrays import distinct, is_among
 from hta_graph.base.errors import PatternError
-from hta_graph.base.safe_regex import compile_pattern, names_matching, shortened_repr
+from hta_graph.base.safe_regex import Pattern, compile_pattern, names_matching, shortened_repr
 from hta_graph.model import CPU_KINDS, GPU_KINDS, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.profiler_names import BLOCKING_CALL, GRAPH_LAUNCH_CALL, STEP_NAME
 
@@ -67,7 +67,7 @@ class StepPattern(NamedTuple):
     """
 
     engine: str
-    pattern: re.Pattern[str]
+    pattern: Pattern
     phase: str
     batch: str
     tokens: str
@@ -397,7 +397,7 @@ def _steps_by_name(
     own = [known for known in patterns if known.kind == kind]
     listed = [names[code] for code in codes]
     usable = [one for one in own if one.needs is None or _is_witnessed(one, one.needs, listed, names)]
-    may_be = names_matching([one.pattern.pattern for one in usable], listed, by=re.Pattern[str].fullmatch)
+    may_be = names_matching([one.pattern for one in usable], listed, by="fullmatch")
     found: dict[int, EngineStep | None] = {}
     for code, name, matches in zip(codes, listed, may_be.tolist(), strict=False):
         if matches:

@@ -25,7 +25,7 @@ from hta_graph.trace.profiler_names import LAUNCH_ARROWS
 from hta_graph.trace.table import Trace, lane_ids
 from hta_graph.trace.timestamps import INVALID, base_time
 
-End = tuple[int, Any, Any]
+ArrowEnd = tuple[int, Any, Any]
 """Where an arrow starts or ends: a time (ns), and the ids of its process and thread as printed."""
 
 
@@ -58,13 +58,13 @@ def match_launches_by_arrows(trace: Trace) -> Trace:
     return replace(trace, events=replace(events, correlation=freeze(correlation)), diagnostics=counts)
 
 
-def _pairs_of_ends(trace: Trace) -> list[tuple[End, End]]:
+def _pairs_of_ends(trace: Trace) -> list[tuple[ArrowEnd, ArrowEnd]]:
     """Read the launch arrows of the file: where each starts and ends; of merged ranks those of this one.
 
     Ids are unique within a recording only.
     """
-    starts: defaultdict[Any, list[End]] = defaultdict(list)
-    ends: list[tuple[Any, End]] = []
+    starts: defaultdict[Any, list[ArrowEnd]] = defaultdict(list)
+    ends: list[tuple[Any, ArrowEnd]] = []
     own, first = trace.recording, 0
     with paused_gc(), open_text(trace.path, has_plain_header) as content:
         reader = RowReader(trace.path, content, salvage=trace.salvaged is not None)
@@ -87,17 +87,17 @@ def _pairs_of_ends(trace: Trace) -> list[tuple[End, End]]:
     return [(_with_base(_start_of(starts[key], end), base), _with_base(end, base)) for key, end in ends if starts[key]]
 
 
-def _start_of(starts: list[End], end: End) -> End:
+def _start_of(starts: list[ArrowEnd], end: ArrowEnd) -> ArrowEnd:
     """Return where an arrow starts: of several with its id, in order of time, the latest before its end."""
     time = starts[max(bisect_right(starts, end[0], key=itemgetter(0)) - 1, 0)][0]
     return starts[bisect_left(starts, time, key=itemgetter(0))]
 
 
-def _with_base(end: End, base: int) -> End:
+def _with_base(end: ArrowEnd, base: int) -> ArrowEnd:
     return end[0] + base, *end[1:]
 
 
-def _rows_at(trace: Trace, rows: Ids, ends: list[End]) -> Ids:
+def _rows_at(trace: Trace, rows: Ids, ends: list[ArrowEnd]) -> Ids:
     """Find the row that starts where each arrow ends; of several at one time the one on the arrow's lane; -1: none."""
     start, lane = trace.events.start[rows], trace.events.lane[rows]
     order = np.argsort(start, kind="stable")

@@ -158,12 +158,20 @@ NON_BLOCKING_QUERY = re.compile(rf"{LIKE_CUDA}(Event|Stream)Query")
 COPY_KIND = re.compile(r"Memset|Memcpy [A-Z]to[A-Z]\b")
 """Which way a copy goes: ``Memcpy HtoD``, ``DtoH``, ``DtoD``, ``PtoP``; followed by the kinds of memory."""
 
+_COPIES, _HOST, _DEVICE = r"(?:mem(?:ory)?_?)?c(?:opy|py)[ _]?", r"(?:host|[hm])", r"(?:device|d)"
+
+
+def _copies(source: str, target: str, then: str = "") -> re.Pattern[str]:
+    """Match copies by the words of their direction: ``DtoH``, ``D2M``, ``DeviceToHost`` and ``DEVICE_TO_HOST``."""
+    return re.compile(rf"{_COPIES}{source}_?(?:to|2)_?{target}(?![a-z]){then}", re.IGNORECASE)
+
+
 COPY_KIND_OF_VENDOR = {
-    "CopyHostToDevice": "Memcpy HtoD", "CopyDeviceToHost": "Memcpy DtoH", "CopyDeviceToDevice": "Memcpy DtoD",
-    "CopyHostToHost": "Memcpy HtoH", "FillBuffer": "Memset", "__amd_rocclr_fill": "Memset",
-    "Memcpy M2D": "Memcpy HtoD", "Memcpy D2M": "Memcpy DtoH", "Memcpy D2D": "Memcpy DtoD",
+    "Memcpy HtoD": _copies(_HOST, _DEVICE), "Memcpy DtoH": _copies(_DEVICE, _HOST),
+    "Memcpy DtoD": _copies(_DEVICE, _DEVICE), "Memcpy HtoH": _copies(_HOST, _HOST),
+    "Memset": re.compile("FillBuffer|__amd_rocclr_fill"),
 }  # fmt: skip
-"""The same by how the names of AMD's packets and of Intel's copies begin; ``M`` is the system's memory."""
+"""The same of AMD's packets, which it spells in two ways, and of Intel's copies; ``M`` is the system's memory."""
 
 COPY_CALL = re.compile(rf"{LIKE_CUDA}Memcpy")
 """Calls that copy memory, blocking or not."""
@@ -183,14 +191,15 @@ MARKER_KERNEL = re.compile(r"(Marker|Barrier)$")
 SYNCHRONOUS_COPY_CALL = _any_of(*_SYNCHRONOUS_COPIES)
 """Copy calls without ``Async`` (``cudaMemcpy``, ``hipMemcpyWithStream``): they may block in any direction."""
 
-COPY_TO_PAGEABLE = re.compile(r"(Memcpy (DtoH|D2H|D2M)|CopyDeviceToHost)(?! \(Device -> Pinned)", re.IGNORECASE)
+COPY_TO_PAGEABLE = _copies(_DEVICE, _HOST, r"(?! \(Device -> Pinned)")
 """Copies from a device to pageable host memory, or to a host kind that is not said: AMD writes ``Host`` for both."""
 
-TO_PAGEABLE_MEMORY = re.compile(r"Memcpy (DtoH|D2H) \(Device -> Pageable", re.IGNORECASE)
+TO_PAGEABLE_MEMORY = _copies(_DEVICE, _HOST, r" \(Device -> Pageable")
 """Copies whose host memory is said to be pageable: AMD's ``Host`` may be pinned."""
 
 COPY_BLOCKING_SYNCHRONOUS_CALL = re.compile(
-    r"Memcpy (DtoH|D2H|D2M|(HtoD|H2D) \((Pinned|Host))|Copy(DeviceToHost|HostToDevice)|__amd_rocclr_\w*[cC]opy",
+    rf"{_copies(_DEVICE, _HOST).pattern}|{_copies(_HOST, _DEVICE).pattern}(?: \((?:Pinned|Host)|$)"
+    r"|__amd_rocclr_\w*copy",
     re.IGNORECASE,
 )
 """Copies for which a call without ``Async`` waits: to the host, and from pinned (or unnamed) host memory."""
@@ -325,16 +334,16 @@ SEGMENT_CALL = re.compile(r"cuMem(Create|Map|Unmap|SetAccess|Release|AddressRese
 RELEASE_CALL = re.compile(r"(cuda|hip|cu)(Mem|Host)?Free(?!.*Async)|cuMem(Unmap|Release)")
 """Calls that give memory back to the driver."""
 
-PAGEABLE_UPLOAD = re.compile(r"Memcpy HtoD \(Pageable")
+PAGEABLE_UPLOAD = _copies(_HOST, _DEVICE, r" \(Pageable")
 """Copies to a device from host memory that is not pinned."""
 
-UPLOAD = re.compile(r"Memcpy (HtoD|H2D|M2D)|CopyHostToDevice", re.IGNORECASE)
+UPLOAD = _copies(_HOST, _DEVICE)
 """Copies to a device from any host memory; AMD writes ``Host`` for memory that is pinned and that is not."""
 
 HOST_ALLOCATION_CALL = re.compile(r"(cuda|hip|cu)(Host(Malloc|Alloc|Free|Register)|(Mem)?(Malloc|Alloc|Free)Host)")
 """Calls that pin memory of the host, and release it."""
 
-COPY_TO_HOST = re.compile(r"Memcpy (DtoH|D2H|D2M)|CopyDeviceToHost", re.IGNORECASE)
+COPY_TO_HOST = _copies(_DEVICE, _HOST)
 """Copies from a device to the host."""
 
 VALUE_READING_OPERATOR = re.compile(

@@ -108,13 +108,13 @@ def _only_one(
     return traces[0]
 
 
-def trace_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False) -> Trace:
+def trace_of_bytes(path: Location, content: FileBytes) -> Trace:
     """Read a trace that is in memory already; ``path`` is what it is called.
 
     Raises:
         TraceError: as :func:`read_trace`.
     """
-    return _only_one(path, traces_of_bytes(path, content, salvage=salvage))
+    return _only_one(path, traces_of_bytes(path, content))
 
 
 def traces_of_bytes(path: Location, content: FileBytes | TextStream, *, salvage: bool = False) -> list[Trace]:
@@ -290,9 +290,9 @@ def _order_line(files: Sequence[RankFile]) -> str:
     return f"{len(files)} files name no rank in their header or file name; ranks assigned by order: {names}"
 
 
-def _first_of(folder: Location, texts: Sequence[str], count: int = 3) -> str:
-    """List the first of some texts about files, the first one with their folder."""
-    return ", ".join([str(folder / texts[0]), *texts[1:count]]) + (", …" if len(texts) > count else "")
+def _first_of(folder: Location, texts: Sequence[str]) -> str:
+    """List the first three of some texts about files, the first one with their folder."""
+    return ", ".join([str(folder / texts[0]), *texts[1:3]]) + (", …" if len(texts) > 3 else "")
 
 
 def _decoded_header(path: Location, *, salvage: bool) -> Header:

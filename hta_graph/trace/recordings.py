@@ -197,9 +197,12 @@ def _repeats(ids: Ints) -> bool:
 
 
 def _host_processes(columns: FileColumns, processes: Processes) -> list[int]:
-    """Return the processes that have operators or frames; if there are none, those that have calls."""
-    for kinds in ((EventKind.CPU_OP, EventKind.PYTHON_FUNCTION), (EventKind.RUNTIME,)):
-        rows = kind_mask(columns["kind"], kinds) & (columns["thread"] >= 0)
+    """Return the processes that have operators; if there are none, those that have calls, else Python frames.
+
+    PyTorch writes the frames of an idle Python thread at process 0, which is a GPU's number, too.
+    """
+    for kind in (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.PYTHON_FUNCTION):
+        rows = (columns["kind"] == kind) & (columns["thread"] >= 0)
         if rows.any():
             found: list[int] = distinct(processes.of_row[rows]).tolist()
             return found
@@ -212,11 +215,11 @@ def _are_labelled(processes: Processes, hosts: list[int]) -> bool:
 
 
 def _repeat_ids(columns: FileColumns, processes: Processes, hosts: list[int]) -> bool:
-    """Return whether hosts have ids in common that one recording gives once."""
+    """Return whether hosts have ids in common that one recording gives once; a GPU's rows repeat those of its calls."""
     is_host = np.zeros(len(processes.keys), np.bool_)
     is_host[hosts] = True
     for name in ("correlation", "external_id", "old_external_id"):
-        rows = np.flatnonzero(is_host[processes.of_row] & (columns[name] > 0))
+        rows = np.flatnonzero(is_host[processes.of_row] & (columns["thread"] >= 0) & (columns[name] > 0))
         host, ids = processes.of_row[rows], columns[name][rows]
         order = np.lexsort((ids, host))
         once = order[first_of_runs(host[order], ids[order])]

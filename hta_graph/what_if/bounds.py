@@ -27,7 +27,6 @@ import numpy as np
 from hta_graph.base.arrays import distinct
 from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import CPU_KINDS, Bools, EventKind, Floats, Ids, Ints, kind_mask
 from hta_graph.paths.gpu_activity import Activities, WorkType, activities, exposure
 from hta_graph.paths.host_pauses import device_launches
@@ -100,8 +99,7 @@ class Bounds:
     def _work(self) -> list[Activities]:
         """The GPU activities of each rank, cut to the window; of communication only what follows its waiting."""
         every, graph = activities(self.graph), self.graph
-        begins = graph.waited_until(every.row) if isinstance(graph, JobGraph) else every.start
-        start = np.maximum(every.start, begins).clip(self.start_ns, self.end_ns)
+        start = np.maximum(every.start, graph.waited_until(every.row)).clip(self.start_ns, self.end_ns)
         end = every.end.clip(self.start_ns, self.end_ns)
         part, kept = graph.rank_index_of(every.row), end > start
         cut = Activities(every.row, start, end, every.lane, every.type, every.call)
@@ -212,11 +210,9 @@ class Bounds:
         """Exposed communication: it runs and nothing computes; without rows of a GPU all of it that was recorded."""
         found = [self._exposed(work, WorkType.COMMUNICATION, WorkType.COMPUTATION) for work in self._work]
         flags, events = self.graph.event_flags, self.graph.event_table
-        rows = flags.gloo_collective
-        if isinstance(self.graph, JobGraph):
-            rows = rows.copy()
-            rows[self.graph.members.row] = True
-            rows &= ~self.graph.is_gpu
+        rows = flags.gloo_collective.copy()
+        rows[self.graph.members.row] = True
+        rows &= ~self.graph.is_gpu
         return self._union_ns([*found, union(events.start[rows], events.end[rows])])
 
     @cached_property
@@ -298,8 +294,6 @@ class Bounds:
 
         Each other rank's own time stays, so that the one that waits least bounds it.
         """
-        if not isinstance(self.graph, JobGraph):
-            return 0
         members, found = self.graph.members, self.length_ns
         for one in self.graph.rank_graphs:
             own = members.take((members.part == one.index) & (members.wait > 0))

@@ -22,7 +22,7 @@ from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import LONGEST_NS, BoundBy, EdgeKind, Floats, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.what_if.modified_window import ModifiedWindow
-from hta_graph.what_if.selectors import Selector, selected_events, selected_parts
+from hta_graph.what_if.selectors import KINDS_WITHOUT_NAMES, Selector, selected_events, selected_parts
 
 Change = Callable[[ModifiedWindow], None]
 """What edits a draft."""
@@ -207,14 +207,14 @@ def _is_whole_ns(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) <= LONGEST_NS
 
 
-Link = tuple[EventName, PointName, EventName, PointName, int]
+LinkedPoints = tuple[EventName, PointName, EventName, PointName, int]
 
 
 @dataclass(frozen=True)
 class _Reroute:
     drop: tuple[EdgeKind, ...]
     into: Selector | None
-    add: tuple[Link, ...]
+    add: tuple[LinkedPoints, ...]
 
     def __call__(self, draft: ModifiedWindow) -> None:
         base = draft.base
@@ -236,10 +236,10 @@ class _Reroute:
             draft.added.append((source.astype(np.int32), target.astype(np.int32), lag))
 
     @staticmethod
-    def _link(draft: ModifiedWindow) -> Callable[[Link], tuple[int, int, int]]:
+    def _link(draft: ModifiedWindow) -> Callable[[LinkedPoints], tuple[int, int, int]]:
         graph = draft.base.graph
 
-        def points(link: Link) -> tuple[int, int, int]:
+        def points(link: LinkedPoints) -> tuple[int, int, int]:
             source, source_point, target, target_point, lag = link
             ends = [
                 2 * graph.row_of(name) + (side == "end")
@@ -266,7 +266,7 @@ class _Reroute:
         return "reroute: " + ", ".join(filter(None, [dropped + into, added]))
 
 
-def reroute(*, drop: Sequence[str] = (), into: str | None = None, add: Sequence[Link] = ()) -> Change:
+def reroute(*, drop: Sequence[str] = (), into: str | None = None, add: Sequence[LinkedPoints] = ()) -> Change:
     """Change dependencies: drop edges of some kinds, and add others.
 
     Args:
@@ -334,3 +334,15 @@ def weigh(edge_rows: Any, weight_ns: Any) -> Change:
     if not all(_is_whole_ns(extreme) for extreme in (weight.min(initial=0), weight.max(initial=0))):
         raise UsageError("a weight is more than a year; give nanoseconds")
     return _ReplaceWeights(rows.astype(np.int64), np.broadcast_to(weight, rows.shape).astype(np.int64))
+
+
+def check_patterns(graph: DependencyGraph, changes: Sequence[Change]) -> None:
+    """Match what changes name by patterns, so that one without end is known before anything is replayed.
+
+    Raises:
+        PatternError: a pattern is neither a name nor a regular expression, or takes too long.
+    """
+    for change in changes:
+        what = getattr(change, "what", None)
+        if isinstance(what, Selector) and what.kind not in KINDS_WITHOUT_NAMES:
+            what.names_in(graph, np.arange(len(graph.names), dtype=np.int32))

@@ -20,7 +20,6 @@ import numpy as np
 
 from hta_graph.base.arrays import distinct, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import RETURNS, Bools, EdgeKind, Ids, Ints
@@ -52,8 +51,6 @@ class LockedCalls:
     def of(cls, base: ReplayGraph) -> LockedCalls | None:
         """Find them; None where no thread that launches nothing holds the lock for long, and of jobs."""
         graph, events = base.graph, base.graph.event_table
-        if isinstance(graph, JobGraph):
-            return None
         calls = lock_holds(graph)
         calls = calls[base.is_inside[start_point(calls)] & base.is_inside[end_point(calls)]]
         edges = base.edges
@@ -79,10 +76,8 @@ def _others_hold_long(graph: DependencyGraph, calls: Ids, length_ns: int) -> boo
 
 def waits_for_lock(graph: DependencyGraph, start_ns: int, end_ns: int) -> Intervals:
     """Return when, in [start, end) (ns), driver calls wait for one of another thread; of jobs never."""
-    calls, events = np.zeros(0, np.int32), graph.event_table
-    if not isinstance(graph, JobGraph):
-        calls = lock_holds(graph)
-        calls = calls[(events.start[calls] < end_ns) & (events.end[calls] > start_ns)]
+    calls, events = lock_holds(graph), graph.event_table
+    calls = calls[(events.start[calls] < end_ns) & (events.end[calls] > start_ns)]
     if not _others_hold_long(graph, calls, end_ns - start_ns):
         calls = calls[:0]
     begin = events.start[calls]
@@ -93,8 +88,10 @@ def waits_for_lock(graph: DependencyGraph, start_ns: int, end_ns: int) -> Interv
 def lock_holds(graph: DependencyGraph) -> Ids:
     """Return the calls that hold the driver's lock while they run, in order of start; no call inside another one.
 
-    One that waits for GPU work does not hold it meanwhile.
+    One that waits for GPU work does not hold it meanwhile. Of jobs they are not looked for.
     """
+    if graph.is_job:
+        return np.empty(0, np.int32)
     events, edges = graph.event_table, graph.edge_table
     waits = np.zeros(len(events), np.bool_)
     waits[edges.target[np.isin(edges.kind, RETURNS)] >> 1] = True

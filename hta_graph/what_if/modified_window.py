@@ -14,7 +14,6 @@ from hta_graph.base.errors import QueryError
 from hta_graph.base.storage.location import Location
 from hta_graph.graph.conversion import labels, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.numbered_names import row_labels
 from hta_graph.graph.points import event_of
@@ -505,12 +504,18 @@ def _shortened_from_start(edge: Ids, length: Ints, too_long: Floats) -> Ints:
     return shorter
 
 
-@memoized
 def recorded_path_totals(base: ReplayGraph) -> tuple[PathTotals, int]:
     """Return what the window's path consists of as recorded, and where it ends (ns) in replay."""
+    rows, length, unowned_ns, end = _recorded_path(base)
+    return PathTotals(base, rows, length, unowned_ns), end
+
+
+@memoized
+def _recorded_path(base: ReplayGraph) -> tuple[Ints, Ints, int, int]:
+    # Not the totals themselves, which hold what keeps this answer.
     times = base.paths.values(base.edges.weight, base.times)
-    tails = base.tails
-    return modified_path_totals(ModifiedWindow(base), times, base.edges.weight, tails), base.end_of(times, tails)
+    path = modified_path_totals(ModifiedWindow(base), times, base.edges.weight, base.tails)
+    return path.rows, path.length, path.unowned_ns, base.end_of(times, base.tails)
 
 
 def frozen_share(base: ReplayGraph) -> float:
@@ -543,7 +548,7 @@ def possible_waiting_time(path: PathTotals) -> int:
     """
     graph = path.base.graph
     found = time_without_partner(path)
-    if not isinstance(graph, JobGraph) or not graph.lanes.is_communication.any():
+    if not graph.is_job or not graph.lanes.is_communication.any():
         return found
     gaps = path.base.parts.bound[path.rows] == BoundBy.CPU_GAP
     parts, rank = path.base.parts.take(path.rows[gaps]), path.base.part_rank[path.rows[gaps]]

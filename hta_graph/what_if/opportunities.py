@@ -15,7 +15,6 @@ from hta_graph.base.arrays import summed_by, take_or
 from hta_graph.base.errors import QueryError
 from hta_graph.base.progress import tracked
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.intervals import union
 from hta_graph.paths.time_accounting import TimePart
@@ -160,7 +159,7 @@ def _possible_waiting(path: PathTotals, meant: Bools, alone: Bools) -> int:
     """
     alone_ns, graph, events = path.time_of(meant & alone), path.base.graph, path.base.graph.event_table
     rows = graph.event_flags.gloo_collective
-    if isinstance(graph, JobGraph) or not rows.any():
+    if graph.is_job or not rows.any():
         return alone_ns
     silent = meant[path.rows] & (path.base.parts.bound[path.rows] == BoundBy.CPU_GAP)
     parts, runs = path.base.parts.take(path.rows[silent]), union(events.start[rows], events.end[rows])
@@ -238,10 +237,9 @@ def _candidates(base: ReplayGraph, path: PathTotals, kinds: Container[str] | Non
     times = path_times_by_name(path)
     of_kinds = {kind: own for kind, own in times.items() if kinds is None or kind in kinds}
     for what in tracked(candidate_selectors(of_kinds)):
-        if what.kind != "rank" or len(base.graph.rank_graphs) > 1:
-            # What has nothing but lags of others on the path names no part that could change.
-            with suppress(QueryError):
-                yield what, selected_parts(base, what)
+        # What has nothing but lags of others on the path names no part that could change.
+        with suppress(QueryError):
+            yield what, selected_parts(base, what)
 
 
 TimesByKind = Mapping[str, Mapping[str, int]]
@@ -279,7 +277,7 @@ def path_times_by_name(path: PathTotals) -> TimesByKind:
             for kind in ("operator", "module", *(["frame"] if has_frames else []))
         },
     }
-    if isinstance(base.graph, JobGraph):
+    if base.graph.is_job:
         shared = np.isin(parts.bound, (BoundBy.GPU_COMMUNICATION_BOUND, BoundBy.UNEXPLAINED))
         here, own = base.part_rank[rows][~shared], length[~shared]
         found["rank"] = {

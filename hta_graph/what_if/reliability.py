@@ -90,7 +90,7 @@ Missing = Literal["gpu_not_recorded", "kernels_not_recorded", "nothing_recorded"
 DIFFERS_SHARE = 0.25
 """Where another run may differ by more than this share of a prediction, this one step says little about it."""
 
-Reason = Literal[Missing, "fixed", "another_path", "contended", "unusual", "waiting", "steps_differ"]
+DoubtReason = Literal[Missing, "fixed", "another_path", "contended", "unusual", "waiting", "steps_differ"]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Reliability:
         return replace(self, fixed_share=self.fixed_share - share, alone_share=self.alone_share - share)
 
     @property
-    def reason(self) -> Reason | None:
+    def reason(self) -> DoubtReason | None:
         """Why predictions cannot be trusted; None: they can."""
         if self.missing:
             return self.missing
@@ -191,7 +191,7 @@ def _missing_rows(base: ReplayGraph) -> tuple[Missing, float] | None:
     if graph.is_gpu.any():
         if graph.event_flags.kernel_launch_call.any() and not (graph.event_table.kind == EventKind.KERNEL).any():
             return "kernels_not_recorded", 1.0
-        if len(graph.rank_graphs) > 1:
+        if graph.is_job:
             idle_ns, late_ns = _idle_on_path(critical_path(graph, resolved_window(window)))
         else:
             idle_ns, late_ns = _idle_with_launched_work(graph, window.start_ns, window.end_ns)
@@ -199,7 +199,7 @@ def _missing_rows(base: ReplayGraph) -> tuple[Missing, float] | None:
         known_ns = late_ns - recorded_path_totals(base)[0].by_bound_ns[BoundBy.UNEXPLAINED.label]
         is_most = late_ns > MISSING_SHARE * idle_ns and known_ns >= DOUBTFUL_SHARE * length_ns
         return ("not_started", late_ns / length_ns) if is_most else None
-    if len(graph.rank_graphs) > 1:
+    if graph.is_job:
         return None
     if graph.event_flags.enqueueing_call.any():
         return "gpu_not_recorded", 1.0

@@ -184,10 +184,8 @@ def replay_graph(
     alone = previous is None
     if alone not in known or known[alone].previous != previous:
         _check_memory(graph)
-        known[alone] = ReplayGraph(graph, resolved, previous=previous)
-    if known[alone].window.is_default != resolved.is_default:
-        known[alone] = known[alone].of_query(resolved)
-    return known[alone]
+        known[alone] = ReplayGraph(graph, resolved, previous=previous).without_graph()
+    return known[alone].of_query(graph, resolved)
 
 
 PEAK_PER_EVENT = 1_600

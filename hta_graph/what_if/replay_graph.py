@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -387,10 +386,16 @@ class ReplayGraph:
         self.is_inside = self._points_inside(external_points)
         self.edges = self._edges_inside()
 
-    def of_query(self, window: Window) -> ReplayGraph:
-        """Return this window as another query finds it; what is known of it stays."""
+    def of_query(self, graph: DependencyGraph, window: Window) -> ReplayGraph:
+        """Return this window as another query of its graph finds it; what is known of it stays."""
         found = copy(self)
-        found.window, found.first = window, self.previous or window
+        found.graph, found.window, found.first = graph, window, self.previous or window
+        return found
+
+    def without_graph(self) -> ReplayGraph:
+        """Return what a graph may keep: a window that held the graph that keeps it would keep both for ever."""
+        found = copy(self)
+        del found.graph
         return found
 
     @property
@@ -448,7 +453,8 @@ class ReplayGraph:
         found[self.times[found] < self.first.start_ns] = self.start_point
         return found
 
-    @cached_property
+    @property
+    @memoized
     def paths(self) -> LongestPaths:
         """The shape of the window's edges."""
         return self.paths_of(self.edges)
@@ -464,12 +470,14 @@ class ReplayGraph:
             np.append(self.graph.timeline.position, np.int32(-1)), ~self.is_inside, edges.preferred, kept,
         )  # fmt: skip
 
-    @cached_property
+    @property
+    @memoized
     def contracted(self) -> ContractedPaths:
         """The window's paths to its ends as recorded, for other weights."""
         return ContractedPaths(self.paths, self.edges.weight, self.ends)
 
-    @cached_property
+    @property
+    @memoized
     def deciding_ends(self) -> tuple[Ints, ContractedPaths]:
         """The places among ``ends`` of those that may be the latest however parts are scaled, and the paths to them.
 
@@ -487,7 +495,8 @@ class ReplayGraph:
 
     # -- whose the time is ---------------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
+    @memoized
     def parts(self) -> EdgeParts:
         """What the weights consist of, as far as it lies in the window.
 
@@ -505,7 +514,8 @@ class ReplayGraph:
         found = found.take(found.length > 0)
         return found.take(np.lexsort((found.start, found.edge)))
 
-    @cached_property
+    @property
+    @memoized
     def first_tail_part(self) -> int:
         """Where the parts of tails, which stand last, begin."""
         return int(np.searchsorted(self.parts.edge, np.int32(len(self.edges.row))))
@@ -541,7 +551,8 @@ class ReplayGraph:
         number = np.append(self._heads, len(self.edges.row) + last)
         return divide_into_parts(self.graph, WalkSpans.join([heads, tails]), number)
 
-    @cached_property
+    @property
+    @memoized
     def _heads(self) -> Ints:
         """The edges to points of threads without a cause; from the window's start only where a thread begins."""
         rows = np.flatnonzero(self.edges.row < 0)
@@ -552,7 +563,8 @@ class ReplayGraph:
         lane = self.graph.event_table.lane[event_of(self.edges.target[first])]
         return np.append(rows[on_thread & ~from_start], first[np.unique(lane, return_index=True)[1]])
 
-    @cached_property
+    @property
+    @memoized
     def is_issued(self) -> Bools:
         """Mark the rows that may change: what was issued in the window, and all that threads do; the rest keeps times.
 
@@ -562,20 +574,23 @@ class ReplayGraph:
         found: Bools = self.window.is_whole | ~self.graph.is_activity | (issue_times(self.graph) >= since)
         return found
 
-    @cached_property
+    @property
+    @memoized
     def may_change(self) -> Bools:
         """Mark the parts of time that may change."""
         found: Bools = take_or(self.is_issued, self.parts.owner, otherwise=True)
         return found
 
-    @cached_property
+    @property
+    @memoized
     def is_gpu_work(self) -> Bools:
         """Mark the parts of time in which activities of GPUs run."""
         on_gpu = take_or(self.graph.is_gpu, self.parts.owner, otherwise=False)
         found: Bools = on_gpu & (self.parts.part == TimePart.ACTIVITY)
         return found
 
-    @cached_property
+    @property
+    @memoized
     def part_rank(self) -> Ids:
         """The place of the rank of each part: its owner's, else that of what its edge leads to."""
         leads_to = np.append(self.edges.target, self.ends)[self.parts.edge]

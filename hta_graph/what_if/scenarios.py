@@ -10,7 +10,7 @@ import numpy as np
 from hta_graph.base.arrays import freeze, take_or
 from hta_graph.base.errors import QueryError, UsageError
 from hta_graph.base.text.shorten import shorten_middle, suggest_known
-from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import is_end
 from hta_graph.model import Bools, BoundBy, EdgeKind, EdgeRole, Floats, edge_kinds
@@ -116,9 +116,9 @@ def _no_waiting(draft: ModifiedWindow, _: str) -> None:
     draft.dropped |= gone
 
 
-def _require_job(draft: ModifiedWindow, name: str) -> JobGraph:
+def _require_job(draft: ModifiedWindow, name: str) -> DependencyGraph:
     graph = draft.base.graph
-    if not isinstance(graph, JobGraph):
+    if not graph.is_job:
         raise QueryError(f"{graph.path}: the scenario {name} compares ranks; give the traces of all ranks")
     return graph
 
@@ -133,10 +133,6 @@ def _like_median(draft: ModifiedWindow, _: str) -> None:
 def _rank_like_others(draft: ModifiedWindow, rank: str) -> None:
     graph = _require_job(draft, "rank_like_others")
     place = graph.index_of_rank(int(rank))
-    if len(graph.rank_graphs) < 2:
-        raise QueryError(
-            f"{graph.path}: rank_like_others compares ranks, but there is only one; give the traces of all ranks"
-        )
     asked = comparison_keys(draft.base, place)
     taken = [comparison_times(graph, part.index, asked) for part in graph.rank_graphs if part.index != place]
     RankNormalization.of(int(rank), asked, taken)(draft)

@@ -15,7 +15,6 @@ from hta_graph.base.errors import QueryError, Remedy, UsageError
 from hta_graph.base.safe_regex import names_matching
 from hta_graph.base.text.shorten import closest_names, short_name, shorten_middle, suggest_known
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import CLASS_LABELS, CLASS_LABELS_IN_JOBS, Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
@@ -180,8 +179,7 @@ def _name_codes_of_kind(base: ReplayGraph, kind: str) -> Ids:
     if kind == "kernel":
         return names[graph.is_gpu]
     if kind == "collective":
-        codes = names[base.parts.owner[_transfer_parts(base)]]
-        return np.append(codes, graph.members.said) if isinstance(graph, JobGraph) else codes
+        return np.append(names[base.parts.owner[_transfer_parts(base)]], graph.members.said)
     return names[_rows_of_kind(graph, kind)] if kind else names
 
 
@@ -212,10 +210,8 @@ def _collective_parts(base: ReplayGraph, what: Selector) -> Bools:
     """Mark the transfers of communications: by the name of the row, of a job also of what it was and its group."""
     talks, names = _transfer_parts(base), base.graph.event_table.name
     meant_names = what.names_in(base.graph, _name_codes_of_kind(base, "collective"))
-    meant = meant_names[names]
-    if isinstance(base.graph, JobGraph):
-        members = base.graph.members
-        meant[members.row[meant_names[members.said]]] = True
+    meant, members = meant_names[names], base.graph.members
+    meant[members.row[meant_names[members.said]]] = True
     found: Bools = talks & take_or(meant, base.parts.owner, otherwise=False)
     return found
 
@@ -244,7 +240,7 @@ def _inside_parts(base: ReplayGraph, what: Selector) -> Bools:
         kind = EventKind.ANNOTATION if what.kind == "annotation" else EventKind.PYTHON_FUNCTION
         marked = _selected_rows(base.graph, what)
         found[work.idle] = take_or(
-            _inside_marked(marked, _NESTED[kind](base.graph)), work.around(kind), otherwise=False
+            _inside_marked(marked, _NESTED[kind](base.graph)), work.around(base, kind), otherwise=False
         )
     return found
 
@@ -258,13 +254,12 @@ class _PartsOfWork:
         self.rows = np.flatnonzero(done)
         self.issuer = issuing_rows(base.graph, parts.owner[self.rows])
         self.idle = np.flatnonzero(parts.part == TimePart.IDLE)
-        self._base = base
         self._around: dict[EventKind, Ids] = {}
 
-    def around(self, kind: EventKind) -> Ids:
-        """Return the innermost annotation or frame around each part without an operator."""
+    def around(self, base: ReplayGraph, kind: EventKind) -> Ids:
+        """Return the innermost annotation or frame around each part without an operator, of the same window."""
         if kind not in self._around:
-            parts, nesting = self._base.parts, self._base.graph.nesting(kind)
+            parts, nesting = base.parts, base.graph.nesting(kind)
             self._around[kind] = nesting.open_at(parts.lane[self.idle], parts.start[self.idle])
         return self._around[kind]
 
@@ -296,11 +291,9 @@ def issuing_rows(graph: DependencyGraph, rows: Ids) -> Ids:
 @memoized
 def issuing_calls(graph: DependencyGraph) -> Ids:
     """Return for each activity the call that asked for it: its launch, or the call of what ran on the CPU; -1: none."""
-    call = graph.launching_call.copy()
-    if isinstance(graph, JobGraph):
-        members = graph.members
-        asked = np.flatnonzero((members.call >= 0) & ~graph.is_gpu[members.row])
-        call[members.row[asked]] = members.call[asked]
+    call, members = graph.launching_call.copy(), graph.members
+    asked = np.flatnonzero((members.call >= 0) & ~graph.is_gpu[members.row])
+    call[members.row[asked]] = members.call[asked]
     return call
 
 

@@ -125,7 +125,7 @@ def sensitivity(
     meant = selected_parts(base, Selector.of(what))
     measured = recorded_path_totals(base)[1] - base.window.start_ns
     replays = _Replays(base, Selector.of(what), meant)
-    several = len(graph.rank_graphs) > 1
+    several = graph.is_job
     ends = _corners(_longest_lines(partial(replays.line, of_previous=False), within_ns), several=several)
     if base.previous is not None:
         starts = _corners(_longest_lines(partial(replays.line, of_previous=True), within_ns), several=several)
@@ -283,7 +283,7 @@ def _longest_lines(line: Callable[[Fraction], _Line], within_ns: int) -> list[_L
 
 def next_on_path(before: PathTotals, after: PathTotals, meant: Bools) -> str | None:
     """Name what most time is spent with on a path that was not on another one; None where nothing came onto it."""
-    several = len(before.base.graph.rank_graphs) > 1
+    several = before.base.graph.is_job
     return next_in_columns(before.by_name(~meant), after.by_name(~meant), several=several)
 
 

@@ -37,7 +37,7 @@ SAMPLE = Path(__file__).parents[1] / "multi_rank" / "recorded" / "stages_every"
 QUESTIONS = ("critical-path", "report", "attribution", "roofline", "diff", "what-if", "stragglers")
 FIRST, AFTER_ANOTHER = "first", "after `info`"
 """With an empty cache; with the graphs in it."""
-PAGE = "evidence/speed.md"
+PAGE = "evidence.md"
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,20 @@ from hta_graph.chakra.astra_sim_executor import COMPUTE, CPU
 from hta_graph.chakra.et_files import length_prefixed, read_et
 from hta_graph.chakra.nodes import Nodes, issue_order, remove_nodes
 from hta_graph.chakra.replay_times import exclusive_work, overlap_ns, replay_times
-from hta_graph.chakra.schema import COLLECTIVES, NODE_TYPES, GlobalMetadata, Node
+from hta_graph.chakra.schema import COLLECTIVES, DESCRIPTOR, NODE_TYPES, GlobalMetadata, Node
 from hta_graph.chakra.topological_order import find_cycle, topological_order
 from hta_graph.paths.intervals import union
+from tests.generate.chakra_schema import descriptor_bytes
 from tests.support.deep_tests import for_all
 
 SCALARS = (
     "double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32",
     "sfixed64", "bool", "string", "bytes",
 )  # fmt: skip
+
+
+def test_the_descriptor_is_that_of_the_schema() -> None:
+    assert DESCRIPTOR.read_bytes() == descriptor_bytes()
 
 
 def test_fields_have_the_numbers_of_the_format() -> None:

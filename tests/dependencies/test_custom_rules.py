@@ -17,6 +17,8 @@ from hta_graph.export.graph_json import graph_document
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.validate import all_edges_valid
 from hta_graph.model import EdgeKind, Rule
+from hta_graph.store.entry_file import entry_pieces, read_entry
+from hta_graph.store.save import NAME
 from tests.support.trace_builder import TraceBuilder
 
 
@@ -64,7 +66,7 @@ def test_the_path_takes_it_and_classifies_its_lag(graph: hg.DependencyGraph, tmp
     assert plain.by_bound_ns["gpu_memory_bound"] < hg.critical_path(graph, hg.whole()).by_bound_ns["gpu_memory_bound"]
 
 
-def test_it_survives_parquet_json_and_subgraphs(graph: hg.DependencyGraph, tmp_path: Path) -> None:
+def test_it_survives_saving_json_and_subgraphs(graph: hg.DependencyGraph, tmp_path: Path) -> None:
     hg.save_graph(graph, tmp_path / "saved")
     loaded = hg.load_graph(tmp_path / "saved")
     assert loaded.edges.equals(graph.edges)
@@ -80,17 +82,19 @@ def test_it_survives_parquet_json_and_subgraphs(graph: hg.DependencyGraph, tmp_p
 
 def test_a_graph_without_custom_rules_is_saved_as_before(tmp_path: Path) -> None:
     graph = hg.build_graph(two_copies(tmp_path))
-    hg.save_graph(graph, tmp_path / "saved")
+    hg.write_parquet(graph, tmp_path / "saved")
     assert "custom_rules" not in json.loads((tmp_path / "saved" / "graph.json").read_text())
     assert "rule" not in json.loads(b"".join(to_json(graph_document(graph))))["edges"][0]
 
 
 def test_a_saved_label_that_is_taken_is_refused(graph: hg.DependencyGraph, tmp_path: Path) -> None:
     hg.save_graph(graph, tmp_path / "saved")
-    header = tmp_path / "saved" / "graph.json"
-    header.write_text(header.read_text().replace('["copy_turn"]', '["launch"]'))
+    entry = read_entry(NAME, (tmp_path / "saved").read_bytes())
+    (code,) = entry.record["graph"]["rules"].values()
+    entry.record["graph"]["rules"] = {"launch": code}
+    (tmp_path / "forged").write_bytes(b"".join(map(bytes, entry_pieces(NAME, entry))))
     with pytest.raises(TraceError, match="cannot be named 'launch'"):
-        hg.load_graph(tmp_path / "saved")
+        hg.load_graph(tmp_path / "forged")
 
 
 def test_pictures_draw_it_in_its_colour(graph: hg.DependencyGraph) -> None:

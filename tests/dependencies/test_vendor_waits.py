@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
 
@@ -13,7 +14,7 @@ from analyses.questions.critical_path import path_lines
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.programs import Family
 from tests.support.deep_tests import deep
-from tests.support.trace_builder import TraceBuilder
+from tests.support.trace_builder import TraceBuilder, edges
 
 CATEGORY = "privateuse1_runtime"
 
@@ -114,3 +115,41 @@ def test_of_simulated_programs_with_unknown_names_only_waits_are_taken_as_such(
     waits = graph.edges.query("rule == 'returned_with_work'")["target_index"].unique()
     names = {document["traceEvents"][index]["name"] for index in waits}
     assert all(re.search("Synchronize|Memcpy", name) for name in names), names
+
+
+TO_HOST = ("CopyDeviceToHost", "MEMORY_COPY_DEVICE_TO_HOST", "Memcpy DtoH", "Memcpy D2H", "Memcpy D2M")
+TO_DEVICE = ("CopyHostToDevice", "MEMORY_COPY_HOST_TO_DEVICE", "Memcpy HtoD (Host -> Device)", "Memcpy H2D (Pinned)")
+
+
+def edges_of_copy(tmp_path: Path, call: str, name: str) -> set[tuple[str, int, str, int, str]]:
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 100), 1)
+    trace.call(call, 10, 130, 2)
+    trace.copy(name, 110, 125, 2)
+    return edges(trace.graph(tmp_path))
+
+
+@pytest.mark.parametrize(("call", "names"), [("hipMemcpyAsync", TO_HOST), ("hipMemcpyWithStream", TO_HOST + TO_DEVICE)])
+def test_a_call_waits_for_a_copy_by_the_words_of_its_direction(
+    tmp_path: Path, call: str, names: tuple[str, ...]
+) -> None:
+    found = {name: edges_of_copy(tmp_path, call, name) for name in names}
+    assert [name for name in names if found[name] != found["CopyDeviceToHost"]] == []
+    assert found["CopyDeviceToHost"] != edges_of_copy(tmp_path, call, "Memcpy DtoD (Device -> Device)")
+
+
+@pytest.mark.parametrize(
+    "name", ["MEMORY_COPY_DEVICE_TO_DEVICE", "Memcpy DtoH (Device -> Pinned)", "CopyHostToHostess"]
+)
+def test_an_asynchronous_call_waits_for_no_other_copy(tmp_path: Path, name: str) -> None:
+    found = edges_of_copy(tmp_path, "hipMemcpyAsync", name)
+    assert found == edges_of_copy(tmp_path, "hipMemcpyAsync", "Memcpy DtoD (Device -> Device)")
+
+
+def test_copies_are_counted_by_their_direction(tmp_path: Path) -> None:
+    trace, names = TraceBuilder(), (*TO_HOST, *TO_DEVICE)
+    for number, name in enumerate(names):
+        trace.copy(name, 10 * number, 10 * number + 5, number + 1)
+    graph = trace.graph(tmp_path)
+    kinds, kind = graph.event_flags.copy_kinds(np.flatnonzero(graph.is_gpu).astype(np.int32))
+    assert [kinds[at] for at in kind.tolist()] == ["Memcpy DtoH"] * len(TO_HOST) + ["Memcpy HtoD"] * len(TO_DEVICE)

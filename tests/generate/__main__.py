@@ -1,10 +1,13 @@
 """Write what is made of what analyses declare: ``python -m tests.generate`` from the root.
 
-The index that the command line reads, the public names, all JSON Schemas, and lines of the manual.
+The index that the command line reads, the public names, all JSON Schemas, lines of the manual, and the descriptor of
+Chakra's schema.
 """
 
 from __future__ import annotations
 
+from hta_graph.chakra.schema import DESCRIPTOR
+from tests.generate.chakra_schema import descriptor_bytes
 from tests.generate.made_files import SCHEMAS, made_files
 
 
@@ -16,6 +19,7 @@ def write_all() -> None:
             path.unlink()
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")
+    DESCRIPTOR.write_bytes(descriptor_bytes())
 
 
 if __name__ == "__main__":

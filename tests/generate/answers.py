@@ -9,7 +9,6 @@ from analyses.compare.diff import job_diff, run_diff
 from analyses.compare.diff.sides import Measure
 from analyses.declare.analysis import Analysis
 from analyses.declare.columns import MORE, Table
-from analyses.declare.tables import Table as OldTable
 from analyses.questions import raw_memory_timeline
 from tests.generate.index import every_analysis
 from tests.generate.properties import (
@@ -71,8 +70,6 @@ def _tables(name: str, tables: Mapping[str, Table]) -> Schema:
 
 
 def _row(table: Table) -> Schema:
-    if isinstance(table, OldTable):
-        return record({name: table.meaning(name) for name in table.columns}, "A row.")
     columns = {column.name: of_column(column) for column in table.columns}
     others = {"additionalProperties": columns.pop(MORE)} if MORE in columns else {}
     return {**record(columns, "A row."), **others}

@@ -104,7 +104,7 @@ PAGES: Mapping[str, Callable[[str], str]] = {
     "reference/hta_graph.md": graphs_page,
     "reference/analyses.md": questions_page,
     "reference/hta.md": filled,
-    "evidence/devices.md": device_table.PART.renewed,
-    "evidence/operator_models.md": operator_model_table.PART.renewed,
+    "reference/devices.md": device_table.PART.renewed,
+    "reference/operator_models.md": operator_model_table.PART.renewed,
 }
 """Page of ``docs/`` → what renews it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyses.messages.verdict import WHY_REPRESENTATIVE
+from analyses.advice.verdict import WHY_REPRESENTATIVE
 from hta_graph.attribution.replayed_names import EVIDENCE
 from hta_graph.model import EdgeKind, Evidence
 from tests.generate.properties import (

@@ -25,7 +25,7 @@ __all__ = ["END", "REGION", "filled", "graphs_page", "names_in", "questions_page
 BEGIN, END = "<!-- names:", "<!-- end of names -->"
 REGION = re.compile(rf"^{BEGIN}([\w.\s]+)-->\n.*?^{END}$", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^## `(\w+)`\n", re.MULTILINE)
-TABLES = "The tables of an answer: their names, their columns, and the functions that explain them."
+TABLES = "The tables of an answer: their names, and their columns."
 CONSTANTS = {
     "hta_graph.DEFAULT_RULES": "The rules that find edges, one function per kind, in their order. `build_graph(trace)` "
     "applies them; `build_graph(trace, rules=[…])` takes some of them, or your own.",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import get_args
 
 from analyses.advice.gains import NOTHING_SUGGESTED
-from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES
-from analyses.messages.job_verdict import REASONS
+from analyses.advice.job_verdict import REASONS
+from analyses.advice.rules import RULES
 from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
-from hta_graph.multi_rank.job_verdict import Firmness, Pattern, Scope
+from hta_graph.multi_rank.job_verdict import Firmness, Pattern, VerdictScope
 from hta_graph.trace.gpu_clock import ClockModel
 from tests.generate.properties import (
     bound_by,
@@ -104,7 +104,7 @@ JOB_VERDICT = {
     **record(
         {
             "scope": one_of(
-                get_args(Scope),
+                get_args(VerdictScope),
                 "What it is about: all steps, one step (that differs from the others, or was asked for), or a window.",
             ),
             "rank": integer("The rank that delays the others; null if no rank alone does.", null=True),
@@ -160,7 +160,7 @@ STEPS = list_of(defined("step"), "For a default window: the steps that it is the
 FINDING = record(
     {
         "rule": one_of(
-            [*(rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)), NOTHING_SUGGESTED],
+            [*RULES, NOTHING_SUGGESTED],
             "Rule of the finding, or that no advice saves anything.",
         ),
         "text": text("Text of the finding."),

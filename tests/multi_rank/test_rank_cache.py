@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hta_graph.graph_cache.entry_file import Entry, entry_pieces, read_entry
 from hta_graph.multi_rank.rank_request import RankRequest, read_rank_graph
 from hta_graph.multi_rank.read_engine import RankReading
 from hta_graph.multi_rank.read_ranks import FILE_OVERHEAD_TEXT
 from hta_graph.multi_rank.worker_readers import ProcessReader
+from hta_graph.store.entry_file import Entry, entry_pieces, read_entry
 from hta_graph.trace.header import text_size
 from hta_graph.trace.rank_files import RankFile
 from tests.support.cache_entries import Damage, flipped, swapped, truncated
@@ -89,7 +89,7 @@ def test_of_kept_graphs_processes_read_the_communications_only_where_these_are_m
     limit: int,
     read_by_processes: int,
 ) -> None:
-    monkeypatch.setattr("hta_graph.graph_cache.trace_cache.FEW_EVENTS", 0)
+    monkeypatch.setattr("hta_graph.store.trace_cache.FEW_EVENTS", 0)
     expected = run_command(capsys, "critical-path", job, "--no-cache")
     assert run_command(capsys, "info", job, "--cache", tmp_path)[0] == 0
     sizes = sorted(text_size(path) + FILE_OVERHEAD_TEXT for path in job.iterdir())
@@ -250,7 +250,7 @@ def test_a_full_disk_keeps_nothing(
         raise OSError(28, "No space left on device")
 
     expected = run_command(capsys, "stragglers", job, "--json", "-", "--skeletons", "never")
-    monkeypatch.setattr("hta_graph.graph_cache.cache_folder.entry_pieces", full)
+    monkeypatch.setattr("hta_graph.store.cache_folder.entry_pieces", full)
     status, out, err = asked(capsys, job, tmp_path)
     assert ((status, out), err.count("continuing without it")) == (expected[:2], 1)
     assert entries(tmp_path) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import re
@@ -28,7 +27,7 @@ from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.rank_request import RankRequest
 from hta_graph.multi_rank.read_engine import RankReading, graph_bytes, memory_share, peak_bytes
-from hta_graph.multi_rank.wire_format import decode_graph, encode_graph
+from hta_graph.multi_rank.wire_format import answer_pieces, graph_of_answer, read_answer
 from hta_graph.multi_rank.workers import worker_processes
 from hta_graph.trace import decompress
 from hta_graph.trace.decompress import TextStream
@@ -82,10 +81,8 @@ def test_a_graph_survives_the_way_from_process_to_process(tmp_path: Path, seed: 
     path = tmp_path / "trace.json"
     path.write_bytes(to_bytes(write(simulate(random_program(seed, "pytorch", 60)), Dialect()).document))
     graph = hg.build_graph(hg.read_trace(path))
-    stream = BytesIO(b"".join(encode_graph(graph)))
-    found = decode_graph(json.loads(stream.readline()), stream)
+    found = graph_of_answer(b"".join(answer_pieces(graph)))
     assert same_graphs(found, graph)
-    assert stream.read() == b""
     assert not found.trace.events.start.flags.writeable
     assert hg.critical_path(found).segment_table.start.tolist() == hg.critical_path(graph).segment_table.start.tolist()
 
@@ -94,8 +91,7 @@ def test_odd_names_survive_it(tmp_path: Path) -> None:
     trace = TraceBuilder(deviceProperties=[{"name": "\ud800"}], note=float("nan"))
     trace.op('"\n\x00é', 0, 10)
     graph = hg.build_graph(hg.read_trace(trace.write(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\n .json")))))
-    stream = BytesIO(b"".join(encode_graph(graph)))
-    assert same_graphs(decode_graph(json.loads(stream.readline()), stream), graph)
+    assert same_graphs(graph_of_answer(b"".join(answer_pieces(graph))), graph)
 
 
 def test_communications_go_with_the_graph_and_the_file_is_not_opened_again(tmp_path: Path) -> None:
@@ -106,8 +102,7 @@ def test_communications_go_with_the_graph_and_the_file_is_not_opened_again(tmp_p
     for jobs in (1, 2):
         (graph,) = hg.read_graphs(path, communications=True, jobs=jobs)
         own = read_communications(graph)
-        stream = BytesIO(b"".join(encode_graph(graph)))
-        found = decode_graph(json.loads(stream.readline()), stream)
+        found = graph_of_answer(b"".join(answer_pieces(graph)))
         assert [type(table) for table in found.attached_tables] == [RankCommunications]
         path.rename(tmp_path / "elsewhere")
         assert list(parts_of(read_communications(found))) == list(parts_of(own))
@@ -125,9 +120,10 @@ def test_processes_send_communications_only_where_they_are_wanted(tmp_path: Path
 
 def test_a_stream_that_ends_early_is_noticed(tmp_path: Path) -> None:
     graph = hg.build_graph(hg.read_trace(job_folder(tmp_path, 3) / "trace_6.json.gz"))
-    stream = BytesIO(b"".join(encode_graph(graph))[:-1])
+    data = b"".join(answer_pieces(graph))
+    assert bytes(read_answer(len(data), BytesIO(data))) == data
     with pytest.raises(EOFError):
-        decode_graph(json.loads(stream.readline()), stream)
+        read_answer(len(data), BytesIO(data[:-1]))
 
 
 # -- results ----------------------------------------------------------------------------------------------------------

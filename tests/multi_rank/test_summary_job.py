@@ -255,6 +255,33 @@ def test_a_file_that_changes_meanwhile_is_one_line(
     assert "Traceback" not in err
 
 
+# -- which jobs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("command", ["critical-path", "stragglers", "what-if"])
+def test_a_job_that_fits_in_memory_is_held_in_full_however_many_ranks_it_has(
+    capsys: pytest.CaptureFixture[str], job_of: JobOf, command: str
+) -> None:
+    whole = run_command(capsys, command, job_of("cut"), "--summaries", "never", "--json", "-")
+    assert run_command(capsys, command, job_of("cut"), "--json", "-") == whole
+
+
+@pytest.mark.parametrize("memory", [[], ["--memory", "80M"]])
+def test_of_a_job_that_does_not_fit_summaries_are_held_and_a_line_says_what_they_lack(
+    capsys: pytest.CaptureFixture[str], job_of: JobOf, monkeypatch: pytest.MonkeyPatch, memory: list[str]
+) -> None:
+    asked = ("what-if", job_of("small"), "--json", "-")
+    few = run_command(capsys, *asked, "--summaries", "always")
+    room = 80 if memory else 20
+    monkeypatch.setattr("hta_graph.multi_rank.read_engine.memory_share", lambda: 20 << 20)
+    monkeypatch.setattr("hta_graph.multi_rank.read_engine.MARGIN", 80 if memory else 1.25)
+    status, out, err = run_command(capsys, *asked, *memory)
+    assert (status, out) == few[:2]
+    (said,) = [line for line in err.splitlines() if line not in few[2].splitlines()]
+    assert re.match(rf"whole graphs of 4 ranks may take \d+ MiB, more than {room} MiB; continuing with rank summ", said)
+
+
 # -- what it costs ----------------------------------------------------------------------------------------------------
 
 MIB = 1 << 20
@@ -267,7 +294,17 @@ def test_the_asking_process_holds_no_more_of_larger_files(tmp_path: Path) -> Non
     peaks = {}
     for rows in (2_000, 20_000):
         job = generated_job(tmp_path / str(rows), ranks=64, rows=rows, ranks_per_host=8)
-        ask = [*PROGRAM, "stragglers", str(job), "--jobs", "2", "--json", str(tmp_path / f"{rows}.json")]
+        ask = [
+            *PROGRAM,
+            "stragglers",
+            str(job),
+            "--summaries",
+            "always",
+            "--jobs",
+            "2",
+            "--json",
+            str(tmp_path / f"{rows}.json"),
+        ]
         ended = run_watched(ask)
         assert ended.status == 0, ended.said
         peaks[rows] = ended.peak_bytes / MIB

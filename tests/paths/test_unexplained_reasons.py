@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.advice.verdict_rules import largest_unexplained
+from analyses.advice.facts import PathFacts
+from analyses.advice.rules import RULES
 from analyses.questions.critical_path import path_document
 from hta_graph.base.text.json_text import to_json
 from hta_graph.paths.unexplained_reasons import replays_with_hole
@@ -53,6 +54,24 @@ def test_replays_that_show_a_shorter_hole_do_not_count(tmp_path: Path) -> None:
     last = np.flatnonzero(graph.event_table.start == graph.event_table.start.max()).astype(np.int32)
     counts = replays_with_hole(graph, last, np.array([350_000]))
     assert [count.tolist() for count in counts] == [[3], [2]]
+
+
+@pytest.mark.parametrize(("end_before", "reason"), [(1, "unknown"), (60, "missing_graph_node")])
+def test_a_hole_in_which_another_lane_of_the_launch_works_is_no_missing_node(
+    tmp_path: Path, end_before: float, reason: str
+) -> None:
+    """A node that joins two branches starts when the longer one ends; after one that ended long before it does not."""
+    trace = replayed_graph([400] * 3)
+    for number in (1, 2, 3):
+        began = 440 * (number - 1) + 20
+        trace.kernel("branch", began, began + 400 - end_before, number, stream=20)
+    assert {found for found, *_ in reasons(trace.graph(tmp_path))} == {reason}
+
+
+@pytest.mark.shared
+def test_a_recorded_join_of_two_branches_is_no_missing_node() -> None:
+    graph = graph_of_file(SHARED / "one_rank" / "graph_join.json")
+    assert not [found for found, *_ in reasons(graph) if found == "missing_graph_node"]
 
 
 @pytest.mark.parametrize("holes", [[400, 400], [400, 400, 5], [400, 20, 400]])
@@ -218,7 +237,9 @@ def test_work_stamped_long_before_its_launch_is_a_clock_fault(tmp_path: Path) ->
 def test_a_reason_is_worded_and_a_document_has_one_in_every_unexplained_segment(tmp_path: Path) -> None:
     path = hg.critical_path(held_back(995).graph(tmp_path), hg.whole())
     said = ", in cudaDeviceSynchronize, before add) is a wait that the trace does not record"
-    assert largest_unexplained(path).endswith(said)
+    found = RULES["unexplained"](PathFacts(path))
+    assert found is not None
+    assert found.text.endswith(f"{said}.")
     import orjson
 
     document: dict[str, Any] = orjson.loads(b"".join(to_json(path_document(path))))

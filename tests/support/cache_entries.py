@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from hta_graph.graph_cache.entry_file import read_entry
+from hta_graph.store.entry_file import read_entry
 
 Damage = Callable[[list[Path], random.Random], object]
 

@@ -149,8 +149,8 @@ def part_of(profile: RunProfile, places: Ints) -> RunProfile:
     }
     kept = replace(
         side,
-        every_length=tuple(side.lengths_ns[places].tolist()),
-        step_numbers=tuple(numbers.tolist()),
+        lengths_ns=side.lengths_ns[places],
+        numbers=numbers,
         path_numbers=tuple(side.path_numbers[at] for at in windows),
         rows=replace(rows, count=len(windows), **frames),
     )
@@ -168,7 +168,7 @@ def halves(profile: RunProfile) -> Iterator[tuple[RunProfile, RunProfile]]:
     The noise of fewer steps comes from the kernels of the usual step, which parts of a recording share. Parts that
     differ in their kinds of steps are no equal programs.
     """
-    count = len(profile.side.every_length)
+    count = len(profile.side.lengths_ns)
     places, kind = np.arange(count), kinds_of_contents(profile.contents, profile.contents).control
     for one, other in ((places[: count // 2], places[count // 2 :]), (places[::2], places[1::2])):
         if count >= 8 and set(kind[one].tolist()) == set(kind[other].tolist()):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.model import Ints
-from hta_graph.multi_rank.matching.communications import ALL_RANKS, RankCommunications, Recording
+from hta_graph.multi_rank.matching.communications import ALL_RANKS, RankCommunications, RankRecording
 
 __all__ = ["GeneratedJob", "generated_communications"]
 
@@ -108,5 +108,5 @@ def _members_of(
     return RankCommunications(
         rows, rows, arrival, arrival, end, np.full(count, ALL_RANKS), np.full(count, job.on_gpu), [KERNEL] * count,
         [own[which] for which in kinds], said,
-        Recording(f"host{rank // RANKS_PER_HOST}", EPOCH_NS - job.step_ns, last),
+        RankRecording(f"host{rank // RANKS_PER_HOST}", EPOCH_NS - job.step_ns, last),
     )  # fmt: skip

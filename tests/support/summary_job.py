@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest, make_pat
 from hta_graph.multi_rank.summary.summarize import SummaryRequest, summarize_rank
 from hta_graph.multi_rank.summary_job import SummarySource
 from hta_graph.multi_rank.what_if.rank_replay import ReplayRequest, answer_replay_request
-from hta_graph.multi_rank.wire_format import decode_graph, encode_graph
+from hta_graph.multi_rank.wire_format import answer_pieces, graph_of_answer
 from hta_graph.paths.step_table import step_rows
 from hta_graph.paths.windows import WindowQuery
 from tests.matching_accuracy import DAMAGES, SCENARIOS, random_shape
@@ -87,8 +86,7 @@ def summary_job(graphs: Iterable[hg.DependencyGraph], doings: int = 1 << 20) -> 
 
 
 def _sent(graph: hg.DependencyGraph) -> hg.DependencyGraph:
-    stream = BytesIO(b"".join(map(bytes, encode_graph(graph))))
-    return decode_graph(json.loads(stream.readline()), stream)
+    return graph_of_answer(b"".join(answer_pieces(graph)))
 
 
 def path_json(job: hg.JobGraph, window: WindowQuery | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ QUICK = (
 )  # fmt: skip
 """Of each kind the questions that cost least."""
 FLOORS = {"rank": 0.85, "cause": 0.9, "gain": 0.7, "regression": 0.93, "healthy": 1.0, "unknown": 1.0}
-"""The least share of right answers; docs/evidence/tool_comparison.md has the measured ones of more seeds."""
+"""The least share of right answers; docs/evidence.md has the measured ones of several ranges of seeds."""
 MOST_WRONG = {"rank": 0.03, "cause": 0.04, "gain": 0.03, "regression": 0.05, "healthy": 0.0, "unknown": 0.0}
 """The largest share of wrong answers: to abstain is another thing."""
 

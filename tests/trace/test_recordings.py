@@ -39,6 +39,7 @@ from tests.support.merged_ranks import (
     with_own_process,
     write_merged,
 )
+from tests.support.shared_traces import SHARED
 from tests.support.two_rank_job import small_job
 
 PROGRAMS = {"ddp": ddp, "experts": experts, "pipeline": pipeline, "tensor_parallel": tensor_parallel}
@@ -140,6 +141,46 @@ def test_two_processes_without_an_id_in_common_are_not_divided(tmp_path: Path) -
     path = tmp_path / "t.json"
     path.write_text(json.dumps(rows))
     assert len(hg.read_trace(path).events) == 8
+
+
+def with_idle_python_thread(document: Document, cat: str = "python_function") -> Document:
+    """Add the frames of a thread that only waits, at process 0 as PyTorch does."""
+    first = min(float(row["ts"]) for row in document["traceEvents"] if row.get("ph") == "X")
+    row = {"ph": "X", "cat": cat, "pid": 0, "tid": 0, "dur": 450.0}
+    names = ("threading.py(1032): _bootstrap", "tqdm/_monitor.py(60): run", "threading.py(655): wait")
+    frames = [row | {"name": name, "ts": first + n, "args": {"Python id": n}} for n, name in enumerate(names)]
+    return document | {"traceEvents": document["traceEvents"] + frames}
+
+
+@pytest.mark.parametrize("cat", ["python_function", "cpu_op"])
+def test_an_idle_thread_at_the_process_of_a_gpu_is_no_rank(tmp_path: Path, cat: str) -> None:
+    """The rows of the GPU repeat the ids of the calls that launched them; those of the thread do not."""
+    (document,) = simulated(tmp_path / "ranks", "ddp", ranks=1)
+    document = with_idle_python_thread(on_device_zero(document), cat)
+    path = write_merged([document], joined, tmp_path / "rank0.json")
+    assert len(list(hg.read_traces(path))) == 1
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("merge", TOLD_APART, ids=lambda merge: merge.__name__)
+def test_merged_ranks_with_idle_threads_are_several(tmp_path: Path, merge: Any) -> None:
+    folder = tmp_path / "ranks"
+    documents = [with_idle_python_thread(document) for document in simulated(folder, "ddp")]
+    merged = write_merged(documents, merge, tmp_path / "merged.json")
+    assert [trace.rank for trace in hg.read_traces(merged, say=lambda _: None)] == [0, 1, 2, 3]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("file", "ranks"),
+    [
+        ("one_rank/background_thread_pid0.json", 1),
+        ("one_rank/background_thread_pid5.json", 1),
+        ("reported/merged_two_ranks.json.gz", 2),
+    ],
+)
+def test_shared_files_of_one_and_of_two_ranks(file: str, ranks: int) -> None:
+    assert len(list(hg.read_traces(SHARED / file, say=lambda _: None))) == ranks
 
 
 # -- what commands say ------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from shutil import which
 import pytest
 
 import hta_graph as hg
-from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES
+from analyses.advice.rules import ADVICE_RULES, RULES, VERDICT_RULES
 from analyses.cli.main import main
 from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
@@ -96,12 +96,21 @@ def test_commands_and_options_that_a_page_names_exist(page: Path) -> None:
 @cache
 def help_of(command: str) -> tuple[int, str]:
     """Return the exit status and the text of a command that is asked for its options."""
-    return run_here([*command.split(), "--help"])[:2]
+    return run_here([*command.split(), "--help-all"])[:2]
 
 
-def test_every_rule_of_advice_has_its_row() -> None:
+def test_every_rule_of_advice_has_its_rows_in_the_order_of_the_rules() -> None:
     text = (ROOT / "docs" / "reading" / "advice.md").read_text(encoding="utf-8")
-    assert [rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES) if f"| `{rule.name}` |" not in text] == []
+    sections = re.split(r"^## ", text, flags=re.MULTILINE)
+    rows = {
+        section.partition("\n")[0]: [
+            name for cell in re.findall(r"^\| (`[^|]*`) \|", section, re.MULTILINE) for name in re.findall(r"\w+", cell)
+        ]
+        for section in sections
+    }
+    assert rows["Verdict rules"] == [rule.name for rule in VERDICT_RULES]
+    assert rows["Advice rules"] == [rule.name for rule in ADVICE_RULES]
+    assert sorted(rows["Replayed changes"]) == sorted(name for name, rule in RULES.items() if rule.remedy)
 
 
 def test_what_pages_call_exists() -> None:

@@ -1,4 +1,4 @@
-"""Replay predicts real steps as well as its page says (docs/evidence/replay.md)."""
+"""Replay predicts real steps as well as its page says (docs/evidence.md)."""
 
 from __future__ import annotations
 

@@ -6,19 +6,19 @@ import argparse
 from typing import TYPE_CHECKING
 
 from analyses.cli.command import Command
-from analyses.cli.path_args import CacheFolder
-from analyses.cli.rank_inputs import print_lines
+from analyses.cli.outputs import print_lines
+from analyses.cli.path_args import ReusedFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from analyses.display.text_layout import Line
-    from hta_graph.graph_cache.cache_folder import EntryFile
+    from hta_graph.store.cache_folder import EntryFile
 
 
 def _add_cache_command(parser: argparse.ArgumentParser) -> None:
     """Add which cache, and whether it is emptied."""
-    parser.add_argument("--cache", type=CacheFolder, metavar="DIR", help="folder (default: the user's cache folder)")
+    parser.add_argument("--cache", type=ReusedFolder, metavar="DIR", help="folder (default: the user's cache folder)")
     parser.add_argument("--clear", action="store_true", help="remove all entries")
 
 
@@ -30,7 +30,7 @@ def _run_cache(options: argparse.Namespace) -> None:
     """
     from hta_graph.base.errors import OutputError
     from hta_graph.base.storage.location import is_remote, resolve_location
-    from hta_graph.graph_cache.cache_folder import CacheFolder, default_cache_folder
+    from hta_graph.store.cache_folder import CacheFolder, default_cache_folder
 
     folder = default_cache_folder() if options.cache is None else resolve_location(options.cache)
     if folder is None:

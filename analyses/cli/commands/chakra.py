@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from analyses.cli.command import Command, CommandGroup
 from analyses.cli.options import OUTPUT, add_alias, add_answer, add_inputs, add_jobs, add_json, add_salvage, heading
-from analyses.cli.outputs import write_json
+from analyses.cli.outputs import write_output
 from analyses.cli.path_args import InputFolder, InputTraces, OutputFile, OutputFolder
-from analyses.cli.rank_inputs import RankInputs, print_lines
+from analyses.cli.rank_inputs import RankInputs
 from analyses.declare.arg_types import RANK, factor_text
 from analyses.display.stderr import say
 from hta_graph.base.errors import HtaGraphError, OutputError, UsageError
@@ -125,7 +125,7 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     """Add the host traces, the conversion and the output."""
     parser.add_argument(
         "--host-trace", type=InputTraces, nargs="+", default=[], metavar="FILE",
-        help="host execution traces of the ranks, which add tensors and their dependencies",
+        help="host execution traces of the ranks; they add tensors and their dependencies",
     )  # fmt: skip
     _add_folder(parser)
     parser.add_argument("--prefix", default="trace", metavar="NAME", help="write files NAME.<npu>.et (default: trace)")
@@ -135,12 +135,12 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--overlap", choices=CHOICES["overlap"], default="keep",
-        help="a simulated rank runs one event at a time: overlapping events keep their durations, or share the time "
-        "that they take together (default: keep)",
+        help="what overlapping events do; a simulated rank runs one event at a time: they keep their durations, or "
+        "share the time that they take together (default: keep)",
     )  # fmt: skip
     parser.add_argument(
         "--unknown-collectives", choices=CHOICES["unknown"],
-        help="communication of unknown type, size or group, or that ASTRA-sim does not support: as-recorded keeps the "
+        help="communication of unknown type, size or group; or that ASTRA-sim does not support: as-recorded keeps the "
         "waiting between ranks and the recorded transfer time, also for broadcasts; as-compute writes compute nodes; "
         "CPU communication becomes nodes only with as-recorded (default: error; of an Nsight Systems export, which has "
         "no sizes, as-recorded)",
@@ -175,11 +175,8 @@ def _run_convert(options: argparse.Namespace) -> None:
         force=options.force,
     )
     conversion = write_workload(ranks, target, asked)
-    if options.json:
-        write_json(options.json, conversion_document(conversion), options.left_out)
-    else:
-        lines = [_conversion_verdict(conversion, target), "", *_conversion_lines(conversion)]
-        print_lines(lines, wide=options.wide)
+    lines = [_conversion_verdict(conversion, target), "", *_conversion_lines(conversion)]
+    write_output(options, lambda: conversion_document(conversion), lambda: lines)
     for note in conversion.notes:
         say(f"{target}: {note}")
 
@@ -210,13 +207,10 @@ def _run_check(options: argparse.Namespace) -> None:
     result = look_at(read_folder(options.folder))
     count = len(result.findings)
     problems = f"{count:,} problem{'s' if count > 1 else ''}"
-    if options.json:
-        write_json(options.json, check_document(result), options.left_out)
-    elif count:
-        print_lines([f"{options.folder}: {problems}", *map(str, result.findings)])
-    else:
-        nodes = sum(len(program) for program in result.programs.values())
-        print_lines([f"{options.folder}: no problems; ranks: {len(result.programs)}, nodes: {nodes:,}"])
+    nodes = sum(len(program) for program in result.programs.values())
+    sound = f"no problems; ranks: {len(result.programs)}, nodes: {nodes:,}"
+    lines = [f"{options.folder}: {problems if count else sound}", *map(str, result.findings)]
+    write_output(options, lambda: check_document(result), lambda: lines)
     for note in result.notes:
         say(f"{options.folder}: note: {note}")
     if count:
@@ -251,13 +245,11 @@ def _run_simulate(options: argparse.Namespace) -> None:
 
     begin_stage("simulating")
     result = execute(read_folder(options.folder))
-    if options.json:
-        write_json(options.json, simulation_document(result), options.left_out)
     if options.nodes:
         write_file(options.nodes, nodes_csv(result))
-    if not options.json and options.nodes != "-":
+    if options.json or options.nodes != "-":
         lines = [_simulation_verdict(result), "", *_simulation_lines(result), *result.stalls]
-        print_lines(lines, wide=options.wide)
+        write_output(options, lambda: simulation_document(result), lambda: lines)
     if result.stalls:
         raise HtaGraphError(f"{options.folder}: stalls: {result.stalls[0]}")
 
@@ -337,10 +329,7 @@ def _run_statistics(options: argparse.Namespace) -> None:
     found = log_statistics(log, rank_programs(read_folder(options.workload)) if options.workload else None)
     for note in found.notes:
         say(f"{options.log}: note: {note}")
-    if options.json:
-        write_json(options.json, statistics_document(found), options.left_out)
-    else:
-        print_lines(_statistics_lines(found), wide=options.wide)
+    write_output(options, lambda: statistics_document(found), lambda: _statistics_lines(found))
     if options.workload and not all(one.may_be_complete if found.is_lost else one.is_complete for one in found.ranks):
         raise HtaGraphError(f"{options.log}: ASTRA-sim did not complete all nodes")
 

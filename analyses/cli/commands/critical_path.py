@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from analyses.cli.command import Command
 from analyses.cli.options import (
     OUTPUT,
-    add_answer,
+    add_answer_with_table,
     add_flight,
     add_inputs,
     add_jobs,
@@ -19,9 +19,9 @@ from analyses.cli.options import (
     add_window_and_loading,
     heading,
 )
-from analyses.cli.outputs import write_json
+from analyses.cli.outputs import print_lines, write_output
 from analyses.cli.path_args import OutputFile
-from analyses.cli.rank_inputs import RankInputs, print_lines
+from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
 from hta_graph.base.errors import QueryError, UsageError
@@ -44,11 +44,13 @@ def _add_path_outputs(parser: argparse.ArgumentParser) -> None:
         "--overlay",
         type=OutputFile,
         metavar="FILE",
-        help="also write the trace with the path on top, for ui.perfetto.dev",
+        help="also write the trace with the path on top; open it at ui.perfetto.dev",
     )
     output.add_argument("--dot", type=OutputFile, metavar="FILE", help="also write the path as graphviz source")
     output.add_argument(
-        "--merge-runs", action="store_true", help="merge long runs of equal class and stack into one JSON segment"
+        "--merge-runs",
+        action="store_true",
+        help="write long runs of one class as one JSON segment; of one stack, too",
     )
 
 
@@ -70,15 +72,11 @@ def _run_critical_path(options: argparse.Namespace) -> None:
 
 def _write_path(options: argparse.Namespace) -> None:
     path = path_of_window(options)
-    if options.json:
-        write_json(options.json, _document_of(path, options), options.left_out)
-    lines = [] if options.json else _lines_of(path, options)
+    write_output(options, lambda: _document_of(path, options), lambda: _lines_of(path, options), table="segments")
     if options.overlay:
         write_path_overlay(path, options.overlay)
     if options.dot:
         _write_path_dot(path, options.dot)
-    if not options.json:
-        print_lines(lines, wide=options.wide)
 
 
 def _document_of(path: CriticalPath, options: argparse.Namespace) -> dict[str, Any]:
@@ -87,7 +85,7 @@ def _document_of(path: CriticalPath, options: argparse.Namespace) -> dict[str, A
     steps = _steps_of_default_window(path, options, every=True)
     near_key = {} if options.near is None else {"near": _near_critical(path, options.near)[0]}
     # A job of rank summaries answers as one of whole graphs does, and cannot be replayed here.
-    replayed = options.near is not None or len(path.graph.rank_graphs) < 2
+    replayed = options.near is not None or not path.graph.is_job
     return {**path_document(path, steps, merge_runs=options.merge_runs, replayed=replayed), **near_key}
 
 
@@ -118,22 +116,18 @@ def _path_per_step(options: argparse.Namespace) -> None:
     from analyses.questions.critical_path import per_step_document, per_step_lines
 
     ranks = _steps_of_ranks(options)
-    if options.json:
-        write_json(options.json, per_step_document(ranks), options.left_out)
-    else:
-        print_lines(per_step_lines(ranks), wide=options.wide)
+    write_output(options, lambda: per_step_document(ranks), lambda: per_step_lines(ranks), table="steps")
 
 
 def _steps_of_ranks(options: argparse.Namespace) -> list[RankSteps]:
     from analyses.questions.critical_path import STEPS_LISTED, RankSteps
-    from hta_graph.graph.job_graph import JobGraph
     from hta_graph.paths.critical_path import has_partial_rows
     from hta_graph.paths.step_table import notable_steps, step_rows
 
     graph = RankInputs.of(options).job_or_graph(WindowArgs().summary_with_causes)
     # Each rank alone, then the job; for many ranks only the job.
     asked = [graph]
-    if isinstance(graph, JobGraph) and not has_partial_rows(graph):
+    if graph.is_job and not has_partial_rows(graph):
         asked = [*(graph.graph(part.rank) for part in graph.rank_graphs), graph]
     begin_stage("finding the critical path of each step")
     # Thousands of lines are unreadable: a terminal gets the notable ones.
@@ -222,7 +216,7 @@ CRITICAL_PATH = Command(
         add_summaries,
         add_window_and_loading,
         add_near,
-        add_answer,
+        add_answer_with_table,
         _add_path_outputs,
     ),
     run=_run_critical_path,

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from analyses.cli.command import Command
 from analyses.cli.commands.critical_path import write_path_overlay
+from analyses.cli.outputs import print_lines
 from analyses.cli.path_args import OutputFolder
-from analyses.cli.rank_inputs import RankInputs, print_lines
+from analyses.cli.rank_inputs import RankInputs
 
 TRACES = {
     "trace.json.gz": ("sample_trace.json.gz", "three training steps of one rank"),

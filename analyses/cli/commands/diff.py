@@ -29,6 +29,7 @@ from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.run_analysis import write_answer
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.arg_types import RANK, STEP, share_of_one
+from analyses.display.sentence_format import counted
 from analyses.display.stderr import say
 from hta_graph.base.errors import CannotCompareError, RegressionError
 from hta_graph.base.progress import begin_stage
@@ -135,9 +136,8 @@ def _is_same(control: RankInputs, test: RankInputs) -> bool:
 def _run_of(graph: DependencyGraph, window: WindowQuery | None, data_load: Sequence[str], form: WindowForm) -> Run:
     """Return the kept part of a job; the graph itself if only one rank could be read."""
     from analyses.compare.diff.job_side import side_of_job
-    from hta_graph.graph.job_graph import JobGraph
 
-    return side_of_job(graph, window, data_load, form) if isinstance(graph, JobGraph) else graph
+    return side_of_job(graph, window, data_load, form) if graph.is_job else graph
 
 
 def _lowest_common_rank(sides: Sequence[RankInputs], runs: Sequence[Run]) -> list[DependencyGraph]:
@@ -178,8 +178,7 @@ def _fail_above(options: argparse.Namespace, found: Comparison[Lengths], ranks: 
     """
     from analyses.compare.diff.conclusion import is_same_recording
     from analyses.compare.diff.regression import obstacles, refuse, ruling
-    from analyses.messages.diff import steps_not_judged
-    from analyses.messages.gate import TOO_SHORT_A_LEVEL
+    from analyses.compare.gate.answer_of_gate import TOO_SHORT_A_LEVEL
 
     if options.left_out:
         raise CannotCompareError("partial", "--fail-above: cannot compare: an input could not be read")
@@ -197,11 +196,21 @@ def _fail_above(options: argparse.Namespace, found: Comparison[Lengths], ranks: 
         limits = f"above the limit of {least} and the noise of {noise}"
         raise RegressionError(f"--fail-above: {slower} slower{_when(main.steps)}, {limits}")
     if alone := sum(found.kinds.alone[1].values()):
-        say(f"hta-graph: --fail-above: {steps_not_judged(alone)}")
+        say(f"hta-graph: --fail-above: {_steps_not_judged(alone)}")
     if ruled.is_short:
         say(f"hta-graph: --fail-above: {TOO_SHORT_A_LEVEL}")
     if not found.beyond_noise and found.noise_share > ruled.limit:
         _say_what_is_hidden(ruled.limit, found)
+
+
+def _steps_not_judged(count: int) -> str:
+    """Warn that steps of a kind that only the second run has cannot fail the comparison.
+
+    >>> _steps_not_judged(6)
+    '6 steps after do what no step before does, and are not judged'
+    """
+    do, are = ("do", "are") if count > 1 else ("does", "is")
+    return f"{counted(count, 'step')} after {do} what no step before does, and {are} not judged"
 
 
 def _settings(found: Comparison[Lengths], ranks: Comparison[Side]) -> tuple[Setting, Setting]:
@@ -228,8 +237,7 @@ def _when(steps: tuple[int, int | None] | None) -> str:
 
 def _say_what_is_hidden(share: float, found: Comparison[Lengths]) -> None:
     """Warn that noise hides a slowdown of the limit, with the number of steps that would show it."""
-    from analyses.compare.diff.conclusion import steps_to_see
-    from analyses.messages.diff import steps_to_record
+    from analyses.compare.diff.conclusion import steps_to_record, steps_to_see
 
     steps = steps_to_see(found, share)
     advice = "compare more steps" if steps is None else steps_to_record(steps)

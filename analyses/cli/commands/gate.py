@@ -20,11 +20,12 @@ from analyses.cli.options import (
     add_summaries,
     heading,
 )
-from analyses.cli.outputs import write_json
+from analyses.cli.outputs import print_first_sentence, print_lines, write_json
 from analyses.cli.path_args import InputTraces, OutputFile
-from analyses.cli.rank_inputs import RankInputs, print_lines
+from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.arg_types import RANK, share_of_one
+from analyses.display.sentence_format import counted
 from analyses.display.stderr import say
 from hta_graph.base.errors import CannotCompareError, HtaGraphError, RegressionError, UsageError
 from hta_graph.base.progress import begin_stage
@@ -55,9 +56,15 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
         type=share_of_one,
         default=DEFAULT_LIMIT,
         metavar="SHARE",
-        help="fail if NEW is slower by more than SHARE and more than the noise (default: 1%%)",
+        help="fail if NEW is slower by SHARE (default: 1%%); and by more than the noise",
     )
-    parser.add_argument("--metric", choices=METRICS, default="iteration", help="what is compared (default: iteration)")
+    parser.add_argument(
+        "--metric",
+        choices=METRICS,
+        default="iteration",
+        metavar="METRIC",
+        help=f"what is compared: {', '.join(METRICS)} (default: iteration)",
+    )
     parser.add_argument("--per-phase", action="store_true", help="also compare each phase or kind of steps by itself")
     parser.add_argument(
         "--allow", action="append", choices=ALLOWED, default=[], help="compare although this differs; can be repeated"
@@ -70,10 +77,13 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
     )
     output = heading(parser, OUTPUT)
     output.add_argument(
-        "--markdown", type=OutputFile, metavar="FILE", help="write a pull-request comment (- for standard output)"
+        "--markdown", type=OutputFile, metavar="FILE", help="write a pull-request comment; - for standard output"
     )
     output.add_argument(
-        "--update", type=OutputFile, metavar="FILE", help="write the inputs, recordings of one run, as a baseline file"
+        "--update",
+        type=OutputFile,
+        metavar="FILE",
+        help="write the inputs as a baseline file; they are recordings of one run",
     )
     output.add_argument("--with-hosts", action="store_true", help="keep the names of hosts in the baseline")
 
@@ -87,10 +97,10 @@ def _run_gate(options: argparse.Namespace) -> None:
         raise UsageError("--with-hosts needs --update FILE")
     if not options.new:
         raise UsageError("expected BASELINE and NEW; --update FILE RUN writes a baseline")
-    from analyses.compare.gate.answer_of_gate import Inputs, document_of_refusal, refusal_of
-    from analyses.messages.gate import verdict_line
+    from analyses.compare.gate.answer_of_gate import GivenFiles, document_of_refusal, refusal_of
+    from analyses.compare.gate.text_of_gate import verdict_line
 
-    given = Inputs((str(options.baseline),), tuple(map(str, options.new)))
+    given = GivenFiles((str(options.baseline),), tuple(map(str, options.new)))
     try:
         found = _compared(options, given)
     except UsageError:
@@ -120,9 +130,17 @@ def _update(options: argparse.Namespace) -> None:
     profiles = [one for item in (options.baseline, *options.new) for one in _profiles(item, options)]
     write_baseline(options.update, profiles, with_hosts=options.with_hosts)
     if options.update != "-":
-        from analyses.messages.gate import written
+        say(_written(options.update, len(profiles), [len(one.side.lengths_ns) for one in profiles]))
 
-        say(written(options.update, len(profiles), [len(one.side.every_length) for one in profiles]))
+
+def _written(target: str, recordings: int, steps: Sequence[int]) -> str:
+    """State what a baseline was made of.
+
+    >>> _written("base.json", 2, [10, 12])
+    'base.json: a baseline of 2 recordings with 10 and 12 steps'
+    """
+    counts = " and ".join(filter(None, [", ".join(f"{one:,}" for one in steps[:-1]), f"{steps[-1]:,}"]))
+    return f"{target}: a baseline of {counted(recordings, 'recording')} with {counts} step{'s' * (list(steps) != [1])}"
 
 
 def _compared(options: argparse.Namespace, given: Any) -> dict[str, Any]:
@@ -141,7 +159,6 @@ def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunPro
     """Read an input: the recordings of a baseline, or one recording of a rank or a job."""
     from analyses.compare.gate.baseline_file import is_baseline, read_baseline
     from analyses.compare.gate.run_profile import profile_of
-    from hta_graph.graph.job_graph import JobGraph
 
     place = resolve_location(item)
     if is_baseline(place):
@@ -150,7 +167,7 @@ def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunPro
     graph = ranks.job_or_graph(WindowArgs().summary_with_causes)
     begin_stage("comparing steps")
     of_rank = None
-    if isinstance(graph, JobGraph):
+    if graph.is_job:
         lowest = min(part.rank for part in graph.rank_graphs)
         of_rank = ranks.graph_of(graph.graph(lowest).path) if ranks.many_ranks else graph.graph(lowest)
     found = profile_of(graph, of_rank, "cpu" if options.cpu_window else "gpu")
@@ -162,17 +179,16 @@ def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunPro
 
 def _write(found: dict[str, Any], options: argparse.Namespace) -> None:
     """Write the answer as JSON and as Markdown, else print it; the reason of a refusal is printed as an error."""
+    from analyses.compare.gate.text_of_gate import markdown, text_lines
     from hta_graph.base.storage.atomic_write import write_file
 
     if options.json:
         write_json(options.json, found, ())
+        if options.markdown != "-" and not found["reason"]:
+            print_first_sentence(options.json, text_lines(found, wide=options.wide))
     if options.markdown:
-        from analyses.compare.gate.text_of_gate import markdown
-
         write_file(options.markdown, markdown(found).encode(errors="backslashreplace"))
     if not (options.json or options.markdown or found["reason"]):
-        from analyses.compare.gate.text_of_gate import text_lines
-
         print_lines(text_lines(found, wide=options.wide), wide=options.wide)
 
 
@@ -181,7 +197,7 @@ GATE = Command(
     help="Fail a slower run against a baseline, with the cause",
     more=(
         "A run fails if it is slower than the baseline by more than the noise and more than a limit. The exit status "
-        "is 0 for a pass, 1 for a regression, 2 for invalid usage, 3 if the runs cannot be compared."
+        "is 1 for a regression and nothing else, 3 if the runs cannot be compared."
     ),
     examples=(
         "gate trace.json.gz trace.json.gz",

@@ -6,10 +6,19 @@ import argparse
 from typing import TYPE_CHECKING
 
 from analyses.cli.command import Command
-from analyses.cli.options import OUTPUT, add_answer, add_flight, add_inputs, add_jobs, add_window, heading
-from analyses.cli.outputs import write_json
+from analyses.cli.options import (
+    OUTPUT,
+    add_answer,
+    add_answer_with_table,
+    add_flight,
+    add_inputs,
+    add_jobs,
+    add_window,
+    heading,
+)
+from analyses.cli.outputs import print_first_sentence, print_lines, write_json
 from analyses.cli.path_args import OutputFile, OutputFileOrFolder, OutputFolder, input_files
-from analyses.cli.rank_inputs import RankInputs, print_lines
+from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
 from hta_graph.base.errors import UsageError
@@ -32,6 +41,7 @@ def _run_info(options: argparse.Namespace) -> None:
             print_lines([*info_lines(ranks[-1]), ""], wide=options.wide)
     if options.json:
         write_json(options.json, {"schema": "hta-graph/info/1", "ranks": ranks}, options.left_out)
+        print_first_sentence(options.json, [line for rank in ranks[:1] for line in info_lines(rank)])
     elif len(ranks) > RANKS_LISTED and not options.wide:
         print_lines([more_ranks_line(ranks[RANKS_LISTED:])])
 
@@ -100,16 +110,17 @@ def _run_graph(options: argparse.Namespace) -> None:
     """Write the graph as JSON or Parquet, or its trace as Kineto JSON; without any of these, print its counts."""
     from analyses.questions.info import info_document, info_lines
     from hta_graph.export.graph_json import graph_document
-    from hta_graph.export.parquet import check_folder, save_graph
+    from hta_graph.export.parquet import check_folder, write_parquet
 
     if options.parquet:  # refused before the trace is read, which may take minutes
         check_folder(resolve_location(options.parquet))
     found = RankInputs.of(options).job_or_graph()
     begin_stage("writing the graph")
     if options.parquet:
-        save_graph(found, options.parquet)
+        write_parquet(found, options.parquet)
     if options.json:
         write_json(options.json, graph_document(found), options.left_out)
+        print_first_sentence(options.json, info_lines(info_document(found)))
     if options.kineto:
         _write_kineto(options, found)
     if not options.parquet and not options.json and not options.kineto:
@@ -156,7 +167,6 @@ GRAPH = Command(
 def _add_sync_outputs(parser: argparse.ArgumentParser) -> None:
     """Add further formats of dependencies."""
     output = heading(parser, OUTPUT)
-    output.add_argument("--csv", type=OutputFile, metavar="FILE", help="write all dependencies as one CSV table")
     output.add_argument(
         "--external-ids",
         type=OutputFile,
@@ -179,6 +189,7 @@ def _run_sync_deps(options: argparse.Namespace) -> None:
     ids = found.external_ids() if options.external_ids else None
     if options.json:
         write_json(options.json, sync_document(found), options.left_out)
+        print_first_sentence(options.json, sync_lines(found))
     if options.csv:
         write_file(options.csv, sync_csv(found))
     if ids:
@@ -195,6 +206,6 @@ SYNC_DEPS = Command(
     more="Covers CPU calls that wait for GPU work and streams that wait for each other, for simulators.",
     examples=("sync-deps trace.json.gz", "sync-deps trace.json.gz --external-ids waits.json"),
     page="simulators.md",
-    options=(add_inputs, add_jobs, add_window, add_answer, _add_sync_outputs),
+    options=(add_inputs, add_jobs, add_window, add_answer_with_table, _add_sync_outputs),
     run=_run_sync_deps,
 )

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from analyses.cli.command import Command
-from analyses.cli.path_args import CacheFolder, InputFolder
+from analyses.cli.path_args import InputFolder, ReusedFolder
 from analyses.declare.arg_types import size_in_bytes
 from hta_graph.base.errors import MissingExtraError, OutputError, UsageError
 from hta_graph.base.storage.location import is_remote, resolve_location
@@ -21,7 +21,7 @@ def _add_folders(parser: argparse.ArgumentParser) -> None:
         "--root", type=InputFolder, default=InputFolder("."), metavar="DIR", help="serve traces below DIR (default: .)"
     )
     parser.add_argument(
-        "--output", type=CacheFolder, metavar="DIR", help="folder for pictures (default: none are written)"
+        "--output", type=ReusedFolder, metavar="DIR", help="folder for pictures (default: none are written)"
     )
     parser.add_argument(
         "--keep",

@@ -30,7 +30,6 @@ from hta_graph.base.storage.location import is_remote, resolve_location
 
 if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
-    from hta_graph.graph.job_graph import JobGraph
     from hta_graph.paths.critical_path import CriticalPath
     from hta_graph.paths.windows import WindowQuery
 
@@ -73,13 +72,11 @@ def _run_report(options: argparse.Namespace) -> None:
 
 def _verdict_and_page(options: argparse.Namespace) -> VerdictAndPage:
     """Read the ranks and find their paths."""
-    from hta_graph.graph.job_graph import JobGraph
-
     window_args = WindowArgs.of(options)
     window_args.window()  # an invalid window is refused before anything is read
     asked = RankInputs.of(options)
     few = asked.job_of_summaries(window_args.summary_with_causes)
-    if isinstance(few, JobGraph):
+    if few is not None and few.is_job:
         return _of_summaries(few, window_args, options)
     return _of_graphs(
         asked.all_ranks(communications=True) if few is None else {few.rank or 0: few}, window_args, options
@@ -124,7 +121,7 @@ def _with_events(graphs: Mapping[int, DependencyGraph]) -> Mapping[int, Dependen
     return found or graphs
 
 
-def _of_summaries(job: JobGraph, window_args: WindowArgs, options: argparse.Namespace) -> VerdictAndPage:
+def _of_summaries(job: DependencyGraph, window_args: WindowArgs, options: argparse.Namespace) -> VerdictAndPage:
     """Find the path of rank summaries, and those of two ranks in full."""
     from analyses.advice.verdict import verdict_document
     from analyses.declare.scope import in_window

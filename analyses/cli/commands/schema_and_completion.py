@@ -6,19 +6,18 @@ import argparse
 from typing import Any
 
 from analyses.cli.command import Command
-from analyses.cli.fish_completion import fish_script
 from analyses.cli.options import add_text_output
+from analyses.cli.outputs import print_lines
 from analyses.cli.path_args import (
     AnswerFile,
-    CacheFolder,
     InputFile,
     InputFolder,
     InputTraces,
     OutputFile,
     OutputFileOrFolder,
     OutputFolder,
+    ReusedFolder,
 )
-from analyses.cli.rank_inputs import print_lines
 from hta_graph.base.errors import MissingExtraError
 
 
@@ -59,9 +58,6 @@ def _run_completion(options: argparse.Namespace) -> None:
     Raises:
         MissingExtraError: the shell needs a package that is not installed.
     """
-    if options.shell == "fish":
-        print_lines(fish_script(options.parser_of_all()), wide=True)
-        return
     try:
         import shtab
     except ImportError:
@@ -73,7 +69,7 @@ def _run_completion(options: argparse.Namespace) -> None:
 
 _FILES = (InputTraces, InputFile, OutputFile, AnswerFile, OutputFileOrFolder)
 """Inputs are files or folders; completion of files includes folders."""
-_FOLDERS = (InputFolder, OutputFolder, CacheFolder)
+_FOLDERS = (InputFolder, OutputFolder, ReusedFolder)
 
 
 def _mark_paths(parser: argparse.ArgumentParser, completed: dict[Any, Any]) -> None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from analyses.cli.command import Command
 from analyses.cli.options import add_inputs, add_trace_output
+from analyses.cli.outputs import print_lines
 from analyses.cli.path_args import input_files
-from analyses.cli.rank_inputs import RankInputs, print_lines
+from analyses.cli.rank_inputs import RankInputs
 from analyses.declare.arg_types import expected
 from analyses.declare.description import COUNTER_SERIES
 from analyses.display.stderr import say

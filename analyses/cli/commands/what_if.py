@@ -7,9 +7,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyses.cli.command import Command
-from analyses.cli.options import add_answer, add_flight, add_inputs, add_jobs, add_near, add_summaries, add_window
-from analyses.cli.outputs import write_json
-from analyses.cli.rank_inputs import RankInputs, print_lines
+from analyses.cli.options import (
+    add_answer_with_table,
+    add_flight,
+    add_inputs,
+    add_jobs,
+    add_near,
+    add_summaries,
+    add_window,
+)
+from analyses.cli.outputs import print_lines, write_output
+from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.arg_types import factor_text
 from analyses.display.text_layout import clipped
@@ -53,7 +61,7 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(option, nargs="+", action=_NamedChange, dest="changes", metavar=value, help=says)
     parser.add_argument("--scenarios", nargs=0, action=_ScenarioList, help="list the named changes and exit")
-    parser.add_argument("--curve", metavar="WHAT", help="also predict the length for each factor of WHAT from 1 to 0")
+    parser.add_argument("--curve", metavar="WHAT", help="also predict the length for factors of WHAT; from 1 to 0")
 
 
 def _run_what_if(options: argparse.Namespace) -> None:
@@ -61,10 +69,7 @@ def _run_what_if(options: argparse.Namespace) -> None:
     found = _predicted(options)
     from analyses.questions.what_if import what_if_document, what_if_lines
 
-    if options.json:
-        write_json(options.json, what_if_document(found), options.left_out)
-    else:
-        print_lines(what_if_lines(found), wide=options.wide)
+    write_output(options, lambda: what_if_document(found), lambda: what_if_lines(found), table="opportunities")
 
 
 def _predicted(options: argparse.Namespace) -> WhatIf:
@@ -136,6 +141,15 @@ WHAT_IF = Command(
         "what-if job --scenario cuda_graphs",
     ),
     page="what_if.md",
-    options=(add_inputs, add_jobs, add_flight, add_summaries, add_window, _add_changes, add_near, add_answer),
+    options=(
+        add_inputs,
+        add_jobs,
+        add_flight,
+        add_summaries,
+        add_window,
+        _add_changes,
+        add_near,
+        add_answer_with_table,
+    ),
     run=_run_what_if,
 )

@@ -12,6 +12,7 @@ from analyses.compare.diff.comparable_names import STEPS, comparable_name, witho
 from analyses.compare.diff.length_comparison import Comparison
 from analyses.compare.diff.merge_tables import SIDES, SideRows, merge_medians, merge_sums
 from analyses.compare.diff.sides import Side
+from analyses.declare.columns import Table, integer, ns, text
 from analyses.declare.scope import Scope
 from hta_graph.attribution.call_paths import CallPaths
 from hta_graph.base.arrays import distinct, expand_ranges, take_or
@@ -21,14 +22,30 @@ from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.segments import SegmentTable
 
 CPU_ROWS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION, EventKind.OVERHEAD)
+TIMES = Table("control_ns", "test_ns", "diff_ns")
+CHANGES = Table(TIMES, "noise_ns")
+COUNTS = Table(
+    integer("control_count", "Number of occurrences in the control."),
+    integer("test_count", "Number of occurrences in the test."),
+)
+CLASSES = Table("bound_by", CHANGES)
+PATH_EVENTS = Table("name", "bound_by", "control_calls", "test_calls", CHANGES)
+CALL_PATHS = Table("call_path", COUNTS, CHANGES)
+NAMES = Table("name", COUNTS, CHANGES)
+NAMES_AS_HTA = Table("name", COUNTS, TIMES)
+STEP_ROWS = Table(
+    *(text("side", "Run.", values=SIDES), integer("step", "Number of the profiler step.")),
+    ns("iteration_ns", "Time from the end of the previous step's work to the end of this step's work"),
+    ns("latency_ns", "Time from the start of the step to the end of its work"),
+    *("bound_by", text("outlier", "What an unusual step contains; otherwise empty.")),
+)
 
 
+@CLASSES.returned
 def path_class_diff(found: Comparison[Side]) -> pd.DataFrame:
-    """Compare the classes of critical paths.
+    """Compare the classes of critical paths, the largest difference first.
 
-    Returns:
-        bound_by, control_ns, test_ns (medians over the windows of a side; those of a single window sum to its length),
-        diff_ns, noise_ns (the largest difference that noise explains); largest difference first.
+    Times of a single window sum to its length.
     """
     return _medians(found, lambda side: class_times(side.paths), ["bound_by"], ["ns"])
 
@@ -39,12 +56,9 @@ def class_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
     return pd.DataFrame(times, columns=["window", "bound_by", "ns"])
 
 
+@PATH_EVENTS.returned
 def path_event_diff(found: Comparison[Side], shared: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """Compare the events on the paths, those of one shared name together.
-
-    Returns:
-        name, bound_by, control_calls, test_calls, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
-    """
+    """Compare the events on the paths, those of one shared name together."""
     keys = ["name", "bound_by"]
     return changed_rows(
         _medians(
@@ -85,13 +99,9 @@ def event_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
     return found.assign(name=np.array([*known, ""], object)[found["name"]], bound_by=labels(BoundBy, found["bound_by"]))
 
 
+@CALL_PATHS.returned
 def call_path_diff(found: Comparison[Side]) -> pd.DataFrame:
-    """Compare GPU time by the operators and annotations that launched it.
-
-    Returns:
-        call_path (outermost first; empty if nothing was open), control_count, test_count, control_ns, test_ns,
-        diff_ns, noise_ns; as in the table of classes.
-    """
+    """Compare GPU time by the operators and annotations that launched it."""
     # One table of paths for both sides: equal paths then have equal numbers.
     paths = CallPaths()
     return changed_rows(_medians(found, lambda side: _times_by_path(paths, side), ["call_path"], ["count", "ns"]))
@@ -116,12 +126,9 @@ def _window_numbers(counts: Sequence[int]) -> Ints:
     return np.repeat(np.arange(len(counts)), counts)
 
 
+@NAMES.returned
 def time_by_name_diff(found: Comparison[Side]) -> pd.DataFrame:
-    """Compare counts and durations by name; steps are left out, whose lengths are compared as such.
-
-    Returns:
-        name, control_count, test_count, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
-    """
+    """Compare counts and durations by name; steps are left out, whose lengths are compared as such."""
     frame = _medians(found, _times_bycomparable_name, ["name"], ["count", "ns"])
     return changed_rows(frame[frame["name"] != STEPS])
 
@@ -133,14 +140,12 @@ def _times_bycomparable_name(side: Side) -> pd.DataFrame:
     return found.assign(name=found["name"].map(known)).groupby(["window", "name"], as_index=False).sum()
 
 
+@NAMES_AS_HTA.returned
 def name_diff(control: Sequence[Scope], test: Sequence[Scope], *, gpu: bool = True, cpu: bool = True) -> pd.DataFrame:
-    """Compare counts and total durations by name, over one or several steps of a side, as HTA does.
+    """Compare counts and total durations by name, over one or several steps of a side, as HTA: largest change first.
 
     CPU events belong to a step if they start in it, GPU activities if it launched them. Unlike HTA, GPU annotations of
     steps assign nothing, and operators that carry a stream number are not GPU work.
-
-    Returns:
-        name, control_count, test_count, control_ns, test_ns, diff_ns; largest change first.
     """
     sides = []
     for scopes in (control, test):
@@ -173,20 +178,15 @@ def _cpu_rows(scopes: Sequence[Scope]) -> tuple[Ints, Ints]:
     return window, on_cpu[place]
 
 
+@STEP_ROWS.returned
 def step_table(found: Comparison[Side]) -> pd.DataFrame:
-    """List the steps of both sides.
-
-    Returns:
-        side (``control``, ``test``), step, iteration_ns (from the end of the previous step's work to the end of its
-        own), latency_ns (from its start to the end of its work), bound_by, outlier (what an unusual step contains, else
-        empty).
-    """
+    """List the steps of both sides."""
     rows = [
         (side, row.step, row.iteration_ns, row.latency_ns, row.bound_by, row.outlier or "")
         for side, of in zip(SIDES, (found.control, found.test), strict=True)
         for row in of.steps
     ]
-    return pd.DataFrame(rows, columns=["side", "step", "iteration_ns", "latency_ns", "bound_by", "outlier"])
+    return pd.DataFrame(rows, columns=[*STEP_ROWS])
 
 
 def _medians(

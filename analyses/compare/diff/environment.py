@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from analyses.compare.diff.length_comparison import outermost_operators
+from analyses.compare.diff.sides import OTHER_RANK
+from analyses.declare.columns import Table, text
 from analyses.declare.scope import Scope
-from analyses.messages import diff as messages
-from analyses.messages.diff import NO_GPU, NOT_RECORDED, VERSIONS
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
 from hta_graph.attribution.graph_kernels import operator_of_activities, rows_by_graph
 from hta_graph.base.arrays import distinct
@@ -28,6 +28,22 @@ from hta_graph.model import Ints
 from hta_graph.paths.gpu_activity import WorkType
 from hta_graph.trace.event_args import read_arg_texts
 from hta_graph.trace.table import Trace
+
+FACTS_LISTED = 4
+"""How many differences of the environment the first line lists."""
+VERSIONS = {
+    "pytorch_version": "PyTorch",
+    "cuda_runtime_version": "CUDA",
+    "cuda_driver_version": "CUDA driver",
+    "cupti_version": "CUPTI",
+    "hip_runtime_version": "HIP",
+    "hip_driver_version": "HIP driver",
+    "nccl_version": "NCCL",
+    "schemaVersion": "trace schema",
+}
+"""Keys of a trace's header, as the table of the environment names them."""
+NOT_RECORDED = "not recorded"
+NO_GPU = "no GPU work"
 
 LEAST_SHARE = 0.1
 """The share of operators' time from which on different types or shapes are reported."""
@@ -132,7 +148,7 @@ def _other_type(control: Inputs, test: Inputs) -> list[Fact]:
     was, now = (max(side.by_type, key=lambda kind: (side.by_type[kind], kind)) for side in (control, test))
     # Two types that share the work about equally may swap places between recordings of one program.
     moved = abs(control.by_type[was] / control.by_type.total() - test.by_type[was] / test.by_type.total())
-    return [(messages.DTYPE, was, now)] if was != now and moved >= LEAST_SHARE else []
+    return [("dtype of most work", was, now)] if was != now and moved >= LEAST_SHARE else []
 
 
 def _other_shapes(control: Inputs, test: Inputs) -> list[Fact]:
@@ -154,7 +170,7 @@ def _other_shapes(control: Inputs, test: Inputs) -> list[Fact]:
     by_name = {name: sum(ns for found in only for key, ns in found.items() if key[0] == name) for name in changed}
     name = max(by_name, key=lambda one: (by_name[one], one))
     shown = [max((ns, shape) for (of, shape), ns in found.items() if of == name)[1] for found in only]
-    return [(messages.shapes_of(name), *(_cut_middle(text) for text in shown))]  # type: ignore[list-item]
+    return [(f"input shapes ({name})", *(_cut_middle(text) for text in shown))]  # type: ignore[list-item]
 
 
 def _cut_middle(text: str) -> str:
@@ -167,15 +183,19 @@ OPTIONS = ("with_stack", "record_shapes", "profile_memory", "with_flops", "with_
 """Options that the profiler records when they are on; most of them slow the recorded program down."""
 
 
-def environment(control: Scope, test: Scope) -> pd.DataFrame:
-    """List the differences in the environment of two runs, those that affect speed most first.
+ENVIRONMENT = Table(
+    text("what", "What is compared."),
+    text("control", "Value in the control; null if not recorded.", null=True),
+    text("test", "Value in the test; null if not recorded.", null=True),
+)
 
-    Returns:
-        what, control, test (as recorded in the traces).
-    """
+
+@ENVIRONMENT.returned
+def environment(control: Scope, test: Scope) -> pd.DataFrame:
+    """List the differences in the environment of two runs, those that affect speed most first."""
     sides = (facts_of_run(control.graph), facts_of_run(test.graph))
     listed = facts_that_differ(*sides, inputs_that_differ(control, test))
-    return pd.DataFrame(listed, columns=["what", "control", "test"], dtype=object)
+    return pd.DataFrame(listed, columns=[*ENVIRONMENT], dtype=object)
 
 
 def facts_that_differ(
@@ -192,7 +212,19 @@ def facts_that_differ(
 def environment_lines(frame: pd.DataFrame) -> list[str]:
     """Return the sentence that lists the differences, if there are any."""
     facts = [(what, was, now) for what, was, now in frame.itertuples(index=False)]
-    return [messages.environment_line(facts)] if facts else []
+    return [_environment_line(facts)] if facts else []
+
+
+def _environment_line(facts: Sequence[tuple[str, str, str]]) -> str:
+    """List what differs in the environment.
+
+    >>> _environment_line([("GPU", "A100", "V100")])
+    'Also different: GPU A100 → V100.'
+    """
+    listed = [f"{what} {was} → {now}" for what, was, now in facts[:FACTS_LISTED]]
+    hidden = len(facts) - FACTS_LISTED
+    more = [f"{hidden} more in the environment table"] if hidden > 0 else []
+    return f"Also different: {'; '.join([*listed, *more])}."
 
 
 def _is_different(what: str, was: str | None, now: str | None) -> bool:
@@ -248,7 +280,7 @@ def _version(key: str, text: str | None) -> str | None:
 
 LEAST_COMMON = 0.5
 """Versions of one program have 63 to 100% of their operators' time in common, other programs 7 to 49% (rarely 65)."""
-OF_ENVIRONMENT: Mapping[str, str] = {"GPU": messages.OTHER_GPU, "rank": messages.OTHER_RANK}
+OF_ENVIRONMENT: Mapping[str, str] = {"GPU": "on a different GPU", "rank": OTHER_RANK}
 
 
 def caveats(control: Scope, test: Scope, around: pd.DataFrame) -> list[str]:
@@ -260,7 +292,7 @@ def caveats(control: Scope, test: Scope, around: pd.DataFrame) -> list[str]:
         around: what differs in the environment.
     """
     said = [words for what, words in OF_ENVIRONMENT.items() if what in set(around["what"])]
-    return [*said, messages.OTHER_WORK] if share_in_common(control, test) < LEAST_COMMON else said
+    return [*said, "with mostly different operators"] if share_in_common(control, test) < LEAST_COMMON else said
 
 
 def share_in_common(control: Scope, test: Scope) -> float:

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses.compare.diff.change_tables import changed_rows, with_labels, with_shared_names
+from analyses.advice import job_verdict
+from analyses.compare.diff.change_tables import (
+    CHANGES,
+    CLASSES,
+    PATH_EVENTS,
+    changed_rows,
+    with_labels,
+    with_shared_names,
+)
 from analyses.compare.diff.conclusion import (
     beyond_noise,
     conclusion_lines,
@@ -18,24 +26,30 @@ from analyses.compare.diff.conclusion import (
     noise_lines,
     without_difference,
 )
-from analyses.compare.diff.environment import caveats, environment, environment_lines
+from analyses.compare.diff.environment import ENVIRONMENT, caveats, environment, environment_lines
 from analyses.compare.diff.job_side import CAUSE_KEYS, GROUP_KEYS, STEPS_LISTED, JobRows, JobSide
 from analyses.compare.diff.length_comparison import AllSteps, Comparison, compare_lengths, last_levels, repetition_noise
 from analyses.compare.diff.merge_tables import SIDES, SideRows, merge_medians
-from analyses.compare.diff.run_diff import TIMES, answer_of_comparison, comparison_keys, naming_lines, work_lines
-from analyses.compare.diff.sides import Side
+from analyses.compare.diff.run_diff import answer_of_comparison, comparison_keys, naming_lines, work_lines
+from analyses.compare.diff.sides import BEFORE_AFTER, OTHER_RANK, Side, side_name, sides
 from analyses.compare.diff.step_kinds import kinds_by_number, kinds_of_steps
-from analyses.declare import column_types
 from analyses.declare.answer import Answer, Note, records
-from analyses.declare.tables import Table
+from analyses.declare.columns import GROUP_KIND, Table, integer, ns, text
 from analyses.display.dataframe_text import RANKS_LISTED
 from analyses.display.labels import SHORT_IN_JOBS
-from analyses.messages import diff as messages
-from analyses.messages import job_verdict
+from analyses.display.sentence_format import brief_share, quoted
+from hta_graph.base.errors import Remedy
+from hta_graph.base.text.formatting import signed_milliseconds
+from hta_graph.base.text.sanitize import one_line
+from hta_graph.base.text.shorten import short_name
 from hta_graph.graph.conversion import none_where
 from hta_graph.model import Ints
 
+OTHER_RANKS = "with different ranks recorded"
+"""Caveats, as they are part of the verdict."""
 
+
+@ENVIRONMENT.returned
 def job_environment(control: JobSide, test: JobSide, around: pd.DataFrame) -> pd.DataFrame:
     """List the differences in the environment of two jobs, their ranks first, then those of one rank of each.
 
@@ -43,9 +57,6 @@ def job_environment(control: JobSide, test: JobSide, around: pd.DataFrame) -> pd
         control: the job to compare with.
         test: the job that changed.
         around: the differences in the environment of the rank of each job that is compared too.
-
-    Returns:
-        what, control, test.
     """
     sides = ((control, test), (test, control))
     ranks = ("ranks", *(_ranks_text(own, other) for own, other in sides))
@@ -60,7 +71,17 @@ def _ranks_text(own: JobSide, other: JobSide) -> str:
     alone = sorted(own.files.keys() - other.files.keys())
     # The ranks that make a job larger than another one need no list.
     listed = _listed(alone) if _job_size(own) == _job_size(other) else ""
-    return messages.ranks_text(len(own.files), own.world_size, listed)
+    return _ranks_of_size(len(own.files), own.world_size, listed)
+
+
+def _ranks_of_size(count: int, size: int | None, alone: str) -> str:
+    """Count the ranks of a job, and list those that the other job lacks.
+
+    >>> _ranks_of_size(3, 4, "2"), _ranks_of_size(4, 4, "")
+    ('3 of 4, including 2', '4')
+    """
+    said = f"{count} of {size}" if size is not None and size > count else f"{count}"
+    return f"{said}, including {alone}" if alone else said
 
 
 def _job_size(side: JobSide) -> int:
@@ -68,7 +89,8 @@ def _job_size(side: JobSide) -> int:
 
 
 def _listed(ranks: Sequence[int]) -> str:
-    return messages.listed_ranks(ranks, RANKS_LISTED)
+    hidden = len(ranks) - RANKS_LISTED
+    return ", ".join(map(str, ranks[:RANKS_LISTED])) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def _hosts_text(side: JobSide) -> str:
@@ -85,11 +107,11 @@ def _groups_text(side: JobSide) -> str:
 
 def job_caveats(control: JobSide, test: JobSide, of_rank: Collection[str]) -> list[str]:
     """Return why a difference of jobs is more than the effect of a change: other ranks, and the caveats of one rank."""
-    said = [words for words in of_rank if words != messages.OTHER_RANK]
+    said = [words for words in of_rank if words != OTHER_RANK]
     sizes = [_job_size(side) for side in (control, test)]
     if sizes[0] != sizes[1]:
-        return [messages.other_size(*sizes), *said]
-    return [messages.OTHER_RANKS, *said] if control.files.keys() != test.files.keys() else said
+        return [f"with {sizes[1]} ranks instead of {sizes[0]}", *said]
+    return [OTHER_RANKS, *said] if control.files.keys() != test.files.keys() else said
 
 
 def missing_rank_lines(control: JobSide, test: JobSide) -> list[str]:
@@ -98,45 +120,60 @@ def missing_rank_lines(control: JobSide, test: JobSide) -> list[str]:
     for name, side in (("control", control), ("test", test)):
         lacking = max((side.world_size or 0) - len(side.files), 0)
         if lacking:
-            said.append(messages.ranks_not_given(name, lacking, side.world_size or 0))
+            are, them = ("is", "it") if lacking == 1 else ("are", "them")
+            said.append(
+                f"{side_name(name)}: {lacking:,} of {side.world_size or 0:,} ranks {are} missing; waiting for "
+                f"{them} has no recorded cause."
+            )
         if side.missing:
-            said.append(messages.steps_not_recorded(name, side.missing, _listed(side.missing)))
+            listed = _listed(side.missing)
+            who = f"rank {listed} does" if len(side.missing) == 1 else f"ranks {listed} do"
+            said.append(
+                f"{side_name(name)}: {who} not have every compared step and "
+                f"{'is' if len(side.missing) == 1 else 'are'} left out there."
+            )
     return said
 
 
 JobComparison = Comparison[JobSide]
 
+CONTROL_HOST = text("control_host", "Host in the control; null if not recorded, or if there are several.", null=True)
+CAUSED = Table(
+    ns("control_caused_ns", "Waiting of others that it causes in the control"),
+    ns("test_caused_ns", "Waiting of others that it causes in the test"),
+)
+RANKS = Table(
+    *("rank", "host", CONTROL_HOST, ns("control_ns", "Critical path on the rank in the control")),
+    *(ns("test_ns", "Critical path on the rank in the test"), "diff_ns", "noise_ns", CAUSED),
+)
+HOSTS = Table(text("host", "Host."), CONTROL_HOST, integer("ranks", "Number of ranks on the host."), CHANGES, CAUSED)
+GROUPS = Table(
+    *(GROUP_KIND, integer("ranks", "Number of ranks in each group."), "groups", CHANGES, "worst_group"),
+    ns("worst_diff_ns", "Change in the waiting of worst_group"),
+)
+CAUSES = Table(
+    *("rank", text("name", "What the rank did; null if not recorded.", null=True), "call_path", "bound_by", CHANGES),
+)
 
+
+@CLASSES.returned
 def job_classes(found: JobComparison) -> pd.DataFrame:
-    """Compare the classes of the jobs' paths.
-
-    Returns:
-        bound_by, control_ns, test_ns (medians over the steps of a side), diff_ns, noise_ns (the largest difference that
-        noise explains); largest difference first.
-    """
+    """Compare the classes of the jobs' paths, the largest difference first."""
     return _medians(found, lambda rows: rows.classes, ["bound_by"], ["ns"])
 
 
+@PATH_EVENTS.returned
 def job_names(found: JobComparison, shared: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """Compare the events on the jobs' paths, on any rank, those of one shared name together.
-
-    Returns:
-        name, bound_by, control_calls, test_calls, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
-    """
+    """Compare the events on the jobs' paths, on any rank, those of one shared name together."""
     keys = ["name", "bound_by"]
     return changed_rows(
         _medians(found, lambda rows: with_shared_names(rows.names, shared or {}, keys), keys, ["calls", "ns"])
     )
 
 
+@RANKS.returned
 def job_ranks(found: JobComparison) -> pd.DataFrame:
-    """Compare the ranks that both jobs have, by their numbers.
-
-    Returns:
-        rank, host (of the test's) and control_host where traces name them, control_ns, test_ns (time of the job's path
-        on the rank), diff_ns, noise_ns, control_caused_ns, test_caused_ns (waiting of others that it causes); as in the
-        table of classes.
-    """
+    """Compare the ranks that both jobs have, by their numbers."""
     kept = common_ranks(found)
     frame = _caused_last(_medians(found, lambda rows: _of_ranks(rows.ranks, kept), ["rank"], ["ns", "caused_ns"]))
     for name, side in (("control_host", found.control), ("host", found.test)):
@@ -144,14 +181,9 @@ def job_ranks(found: JobComparison) -> pd.DataFrame:
     return frame
 
 
+@HOSTS.returned
 def job_hosts(found: JobComparison) -> pd.DataFrame:
-    """Add up the ranks by the hosts of the test, where its traces name several: the same ranks on both sides.
-
-    Returns:
-        host, control_host (where the control's same ranks ran, if on one), ranks (how many), control_ns, test_ns (time
-        of the job's path on them), diff_ns, noise_ns, control_caused_ns, test_caused_ns (waiting that they cause, also
-        within the host); as in the table of classes.
-    """
+    """Add up the ranks by the hosts of the test, where its traces name several: the same ranks on both sides."""
     hosts = {rank: found.test.hosts[rank] for rank in common_ranks(found) if rank in found.test.hosts}
     ranks: dict[str, list[int]] = {}
     for rank, host in hosts.items():
@@ -170,14 +202,9 @@ def _by_host(rows: JobRows, hosts: Mapping[int, str]) -> pd.DataFrame:
     return own.groupby(["window", "host"])[["ns", "caused_ns"]].sum().reset_index()
 
 
+@GROUPS.returned
 def job_groups(found: JobComparison) -> pd.DataFrame:
-    """Compare how long ranks waited for each other in process groups, by kind and size.
-
-    Returns:
-        kind (such as ``tp``; missing if the traces do not describe it), ranks (of each group), groups (how many),
-        control_ns, test_ns (waiting of all ranks in all of them), diff_ns, noise_ns, worst_group (whose waiting changed
-        most) and worst_diff_ns (by how much); as in the table of classes.
-    """
+    """Compare how long ranks waited for each other in process groups, by kind and size."""
     keys, least_ns = GROUP_KEYS[:2], _least_wait_ns(found)
     frame = _medians(found, _by_kind, keys, ["ns"], least_ns)
     each = _medians(found, lambda rows: rows.groups, GROUP_KEYS, ["ns"])
@@ -194,13 +221,9 @@ def _by_kind(rows: JobRows) -> pd.DataFrame:
     return rows.groups.groupby(["window", *GROUP_KEYS[:2]])["ns"].sum().reset_index()
 
 
+@CAUSES.returned
 def job_causes(found: JobComparison, shared: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """Compare what made other ranks wait, on the ranks that both jobs have; what shares a name together.
-
-    Returns:
-        rank, name (what it did; missing if not recorded), call_path (around that, outermost first), bound_by,
-        control_ns, test_ns (waiting of others that it causes), diff_ns, noise_ns; as in the table of classes.
-    """
+    """Compare what made other ranks wait, on the ranks that both jobs have; what shares a name together."""
     kept = common_ranks(found)
     rows = _medians(
         found,
@@ -305,8 +328,13 @@ def _where_lines(change_ns: int, tables: Mapping[str, pd.DataFrame]) -> list[str
     for name, key in (("job_ranks", "rank"), ("job_hosts", "host")):
         rows = beyond_noise(tables[name])
         for row in rows[rows["diff_ns"] / change_ns >= DOMINANT_SHARE].head(1).to_dict("records"):
-            where = messages.place(None if key == "host" else row["rank"], row["host"])
-            return [messages.path_changed_on(where, row["diff_ns"], longer=change_ns > 0)]
+            where = _place(None if key == "host" else row["rank"], row["host"])
+            return [
+                (
+                    f"The critical path is {'longer' if change_ns > 0 else 'shorter'} on {where}: "
+                    f"{signed_milliseconds(row['diff_ns'])} ms."
+                )
+            ]
     return []
 
 
@@ -325,10 +353,36 @@ def _cause_lines(change_ns: int, causes: pd.DataFrame, names: pd.DataFrame, rank
             share_of(int(own[column]), int(ranks[column].sum())) for column in (f"{side}_caused_ns" for side in SIDES)
         ]
         of_it = share_of(int(row[f"{larger}_ns"]), int(own[f"{larger}_caused_ns"]))
-        where = messages.place(row["rank"], own["host"])
-        cause = messages.cause(row["name"], row["call_path"].rpartition(BETWEEN)[2], row["bound_by"])
-        return [messages.waits_changed(where, (shares[0], shares[1]), cause, of_it, longer=row["diff_ns"] > 0)]
+        where = _place(row["rank"], own["host"])
+        around = row["call_path"].rpartition(BETWEEN)[2]
+        inside = f" in {quoted(around)}" if around else ""
+        cause = f"{quoted(short_name(row['name']))}{inside} ({SHORT_IN_JOBS[row['bound_by']]})"
+        return [_waits_changed(where, (shares[0], shares[1]), cause, of_it, longer=row["diff_ns"] > 0)]
     return []
+
+
+def _place(rank: int | None, host: str | None) -> str:
+    """Name a rank with its host, or a host.
+
+    >>> _place(1, "node-a"), _place(1, None), _place(None, "node-a")
+    ('rank 1 (host node-a)', 'rank 1', 'host node-a')
+    """
+    if rank is None:
+        return f"host {one_line(host or '')}"
+    return f"rank {rank} (host {one_line(host)})" if host else f"rank {rank}"
+
+
+def _waits_changed(where: str, shares: tuple[float, float], cause: str, of_it: float, *, longer: bool) -> str:
+    """Name the rank that delays the others now, or no longer does, and why; waits may overlap, so they are shares.
+
+    >>> _waits_changed("rank 1", (0.06, 0.99), "aten::mm", 0.9, longer=True)
+    'Rank 1 now delays the others: it causes 6% → 99% of the waiting with a known cause; 90% of that in aten::mm.'
+    """
+    was, now = map(brief_share, shares)
+    who = f"{where[0].upper()}{where[1:]}"
+    delays = "now delays the others" if longer else "delays the others less"
+    shown = f"it causes {was} → {now} of the waiting with a known cause"
+    return f"{who} {delays}: {shown}; {brief_share(of_it)} of {'that' if longer else 'what it caused'} in {cause}."
 
 
 def share_of(part_ns: int, whole_ns: int) -> float:
@@ -362,11 +416,11 @@ def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> Jo
     every = ranks.all_steps or AllSteps((ranks.control.numbers, ranks.test.numbers), ranks.kinds)
     kinds = kinds_by_number(every.kinds, every.numbers, (control.numbers, test.numbers))
     control, test, kinds, levels = last_levels(control, test, kinds)
-    near = [side.around for side in (ranks.control, ranks.test)]
+    near = [side.neighbors for side in (ranks.control, ranks.test)]
     of_neighbors = kinds_by_number(
         kinds_of_steps(near[0].scopes, near[1].scopes),
         (near[0].number, near[1].number),
-        (control.around.number, test.around.number),
+        (control.neighbors.number, test.neighbors.number),
     )
     found = compare_lengths(
         control,
@@ -377,8 +431,17 @@ def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> Jo
     )
     refused = found.refused
     if control.phases and test.phases and not control.phases & test.phases:
-        refused = messages.other_phases(sorted(control.phases), sorted(test.phases))
+        refused = _other_phases(sorted(control.phases), sorted(test.phases))
     return replace(found, levels=levels, refused=refused)
+
+
+def _other_phases(before: Sequence[str], after: Sequence[str]) -> str:
+    """Refuse steps in which inference engines do different things.
+
+    >>> _other_phases(["prefill"], ["decode"])
+    'most time before is in prefill steps, after in decode steps'
+    """
+    return f"most time before is in {' and '.join(before)} steps, after in {' and '.join(after)} steps"
 
 
 def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
@@ -392,7 +455,8 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
         The tables ``job_classes``, ``job_names``, ``job_ranks``, ``job_hosts``, ``job_groups``, ``job_causes``, and
         ``environment``. The notes begin with the conclusion and the differences in the environment.
     """
-    tables = {name: table.explained_by(found) for name, table in TABLES.items()}
+    made_by = (job_classes, job_names, job_ranks, job_hosts, job_groups, job_causes)
+    tables = {name: make(found) for name, make in zip(TABLES, made_by, strict=True)}
     of_one_rank = answer_of_comparison(ranks)
     sides = (found.control, found.test)
     of_ranks = environment(ranks.control.scope, ranks.test.scope)
@@ -443,7 +507,7 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
 def _verdict_lines(found: JobComparison) -> list[str]:
     """Say which rank delays each job, where one does."""
     sides = [(name, job_verdict.sentence(side.verdict, side.label, {})) for name, side in found.sides.items()]
-    return [job_verdict.on_side(messages.BEFORE_AFTER[name], said) for name, said in sides if said]
+    return [job_verdict.on_side(BEFORE_AFTER[name], said) for name, said in sides if said]
 
 
 def _is_hidden(found: JobComparison) -> bool:
@@ -466,55 +530,38 @@ def _job_keys(found: JobComparison) -> dict[str, Any]:
 def _closing_lines(found: JobComparison) -> list[str]:
     """Return notes on the compared ranks and steps, and on what the tables show."""
     counts = {name: len(side.files) for name, side in found.sides.items()}
-    said = [messages.compared_jobs(counts, len(common_ranks(found)))]
+    said = [_compared_jobs(counts, len(common_ranks(found)))]
     if any(len(side.lengths_ns) > 1 for side in found.sides.values()):
-        said.append(messages.JOB_MEDIANS)
+        said.append("Tables show medians over the steps; waiting is summed over the ranks that wait.")
     for name, side in found.sides.items():
         count = len(side.lengths_ns)
         if count > STEPS_LISTED:
-            said.append(messages.sampled_steps(name, side.rows.count, count))
+            some = f"tables cover {side.rows.count} of {count:,} steps, evenly spread from short to long"
+            said.append(f"{side_name(name)}: {some}; lengths cover all steps.")
     return said
 
 
+def _compared_jobs(counts: Mapping[str, int], common: int) -> str:
+    """Count the ranks of both jobs."""
+    each = " and ".join(f"{count:,} ranks {BEFORE_AFTER[side]}" for side, count in counts.items())
+    return f"Compared: {each}; {common:,} of them are in both jobs, by number."
+
+
 def _rank_note(ranks: Comparison[Side]) -> Note:
-    return Note(*messages.of_one_rank({name: side.graph.rank or 0 for name, side in ranks.sides.items()}))
+    return Note(*_of_one_rank({name: side.graph.rank or 0 for name, side in ranks.sides.items()}))
 
 
-WAITS = [*TIMES, "noise_ns"]
-CAUSED = ["control_caused_ns", "test_caused_ns"]
-MEANINGS = {
-    "control_host": column_types.text("Host in the control; null if not recorded, or if there are several.", null=True),
-    "control_caused_ns": column_types.ns("Waiting of others that it causes in the control"),
-    "test_caused_ns": column_types.ns("Waiting of others that it causes in the test"),
-    "ranks": column_types.integer("Number of ranks in each group."),
-    "kind": column_types.GROUP_KIND,
-    "worst_diff_ns": column_types.ns("Change in the waiting of worst_group"),
-}
+def _of_one_rank(ranks: Mapping[str, int]) -> tuple[str, Remedy]:
+    """Explain which tables compare a single rank of each job, and how to get them."""
+    text = f"Kernels, operators and call paths are compared on {sides(ranks)}"
+    return text, Remedy("they are in series", "use --json to write them, or --rank N for another rank")
+
+
 TABLES = {
-    "job_classes": Table(job_classes, ["bound_by", *WAITS], MEANINGS),
-    "job_names": Table(job_names, ["name", "bound_by", "control_calls", "test_calls", *WAITS], MEANINGS),
-    "job_ranks": Table(
-        job_ranks,
-        ["rank", "host", "control_host", *WAITS, *CAUSED],
-        {
-            **MEANINGS,
-            "control_ns": column_types.ns("Critical path on the rank in the control"),
-            "test_ns": column_types.ns("Critical path on the rank in the test"),
-        },
-    ),
-    "job_hosts": Table(
-        job_hosts,
-        ["host", "control_host", "ranks", *WAITS, *CAUSED],
-        {
-            **MEANINGS,
-            "ranks": column_types.integer("Number of ranks on the host."),
-            "host": column_types.text("Host."),
-        },
-    ),
-    "job_groups": Table(job_groups, ["kind", "ranks", "groups", *WAITS, "worst_group", "worst_diff_ns"], MEANINGS),
-    "job_causes": Table(
-        job_causes,
-        ["rank", "name", "call_path", "bound_by", *WAITS],
-        {**MEANINGS, "name": column_types.text("What the rank did; null if not recorded.", null=True)},
-    ),
+    "job_classes": CLASSES,
+    "job_names": PATH_EVENTS,
+    "job_ranks": RANKS,
+    "job_hosts": HOSTS,
+    "job_groups": GROUPS,
+    "job_causes": CAUSES,
 }

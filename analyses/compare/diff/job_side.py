@@ -23,12 +23,13 @@ from analyses.compare.diff.sides import (
     measure_of_window,
     median_index,
     neighbor_steps,
+    step_numbers,
 )
 from analyses.source.window_report import delaying_rank
 from hta_graph.attribution.graph_kernels import CaptureSource
 from hta_graph.base.arrays import summed_by, take_or
 from hta_graph.base.storage.location import Location
-from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict, job_verdict, wait_causes
 from hta_graph.multi_rank.matching.read_communications import read_communications
@@ -62,7 +63,7 @@ class JobRows:
         return JobRows(self.count - first, *(frame.assign(window=frame["window"] - first) for frame in kept))
 
 
-def rows_of_job(job: JobGraph, paths: Sequence[CriticalPath]) -> JobRows:
+def rows_of_job(job: DependencyGraph, paths: Sequence[CriticalPath]) -> JobRows:
     """Return the rows of the windows of a job whose paths are known."""
     every = [_waits_in(job, path.window) for path in paths]
     causes = _cause_rows(job, every)
@@ -71,7 +72,7 @@ def rows_of_job(job: JobGraph, paths: Sequence[CriticalPath]) -> JobRows:
     )
 
 
-def _waits_in(job: JobGraph, window: Window) -> Bools:
+def _waits_in(job: DependencyGraph, window: Window) -> Bools:
     """Mark the members of communications whose last member came in a window: all others wait for it.
 
     Iterations tile a job, so each communication belongs to one of them.
@@ -93,7 +94,7 @@ def _rank_rows(paths: Sequence[CriticalPath], causes: pd.DataFrame) -> pd.DataFr
     return found.assign(caused_ns=found["caused_ns"].fillna(0).astype(np.int64))
 
 
-def _cause_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
+def _cause_rows(job: DependencyGraph, every: Sequence[Bools]) -> pd.DataFrame:
     """Attribute the waits of each window to what late ranks did."""
     found = wait_causes(job)
     parts = [pd.DataFrame({"window": at, **found.columns_of(found.attribute(own))}) for at, own in enumerate(every)]
@@ -104,7 +105,7 @@ def _cause_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
     return sums.rename("ns").reset_index()
 
 
-def _group_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
+def _group_rows(job: DependencyGraph, every: Sequence[Bools]) -> pd.DataFrame:
     """Add up the waits of each window by process group: kind (its purpose), ranks (its size), group."""
     members = job.members
     last = np.flatnonzero(members.is_last & (members.number >= 0))
@@ -120,7 +121,7 @@ def _group_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _groups_of(job: JobGraph, last: Ints) -> tuple[pd.DataFrame, Ints]:
+def _groups_of(job: DependencyGraph, last: Ints) -> tuple[pd.DataFrame, Ints]:
     """Return the groups of communications, as the rank that came last records them, and the row of each."""
     members = job.members
     first = np.searchsorted(members.part, np.arange(len(job.rank_graphs)))
@@ -143,34 +144,31 @@ STEPS_LISTED = 24
 """How many windows get paths and causes: files of many ranks are read once more for all of them together."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class JobSide(Lengths):
     """What is kept of a job's windows when its ranks are released: all lengths (ns), and rows of the listed ones.
 
     ``files`` are those of its ranks by number, ``captures`` the recordings that name the kernels of their graphs,
     ``hosts`` those of the ranks that record it; ``world_size`` is the number of ranks, given or not. ``missing`` are
-    the ranks that lack a window. ``steps`` are records of all steps where these are compared, ``step_numbers`` the
-    steps of the lengths and ``path_numbers`` those of the rows; ``phases`` are what an inference engine does in them;
+    the ranks that lack a window. ``steps`` are records of all steps where these are compared, ``path_numbers`` the
+    steps of the rows; ``phases`` are what an inference engine does in them;
     ``verdict`` says which rank delays the job.
     """
 
     files: Mapping[int, Location]
     hosts: Mapping[int, str]
     world_size: int | None
-    measure: Measure
-    warms_up: bool
-    every_length: tuple[int, ...]
-    usual_label: str
-    usual_unexplained_ns: int
+    lengths_ns: Ints
+    numbers: Ints
+    label: str
+    unexplained_ns: int
     steps_recorded: int
     rows: JobRows
     missing: tuple[int, ...]
     verdict: JobVerdict
     steps: Sequence[Mapping[str, Any]] = ()
-    step_numbers: tuple[int, ...] = ()
     path_numbers: tuple[int, ...] = ()
-    around: Neighbors = field(default_factory=Neighbors)
-    annotations_on_path: frozenset[str] = frozenset()
+    annotations: frozenset[str] = frozenset()
     phases: frozenset[str] = frozenset()
     captures: Mapping[int, Sequence[Location]] = field(default_factory=dict)
 
@@ -178,12 +176,12 @@ class JobSide(Lengths):
         """Return the windows from a place on."""
         if not place:
             return self
-        first_step = self.step_numbers[place]
+        first_step = int(self.numbers[place])
         path = sum(number < first_step for number in self.path_numbers)
         return replace(
             self,
-            every_length=self.every_length[place:],
-            step_numbers=self.step_numbers[place:],
+            lengths_ns=self.lengths_ns[place:],
+            numbers=self.numbers[place:],
             path_numbers=self.path_numbers[path:],
             rows=self.rows.since(path),
             steps=[{**one, "compared": one["compared"] and one["step"] >= first_step} for one in self.steps],
@@ -198,44 +196,9 @@ class JobSide(Lengths):
             and self.rows.ranks.equals(other.rows.ranks)
         )
 
-    @property
-    def annotations(self) -> frozenset[str]:
-        """The names of the annotations on the critical paths."""
-        return self.annotations_on_path
-
-    @property
-    def numbers(self) -> Ints:
-        """The number of each window's step; -1 for other windows."""
-        return np.array(self.step_numbers, np.int64)
-
-    @property
-    def neighbors(self) -> Neighbors:
-        """The steps that show how much a single named step varies, itself among them."""
-        return self.around
-
-    @property
-    def lengths_ns(self) -> Ints:
-        """How long each window is."""
-        return np.array(self.every_length, np.int64)
-
-    @property
-    def label(self) -> str:
-        """The label of the window that represents the job."""
-        return self.usual_label
-
-    @property
-    def unexplained_ns(self) -> int:
-        """How much of that window has no cause."""
-        return self.usual_unexplained_ns
-
-    @property
-    def has_steps(self) -> bool:
-        """Whether any rank recorded steps, compared or not."""
-        return self.steps_recorded > 0
-
 
 def side_of_job(
-    job: JobGraph, window: WindowQuery | None = None, data_load: Sequence[str] = (), form: WindowForm = "usual"
+    job: DependencyGraph, window: WindowQuery | None = None, data_load: Sequence[str] = (), form: WindowForm = "usual"
 ) -> JobSide:
     """Return a job by all of its steps without the warm-up, by the whole trace if it has none, or by one window.
 
@@ -254,23 +217,21 @@ def side_of_job(
         return _side_of_steps(job, lengths, data_load, form)
     (path,) = critical_paths(job, [window or whole()], data_load=data_load)
     measure, first = measure_of_window(job, path.window), is_first_of_several(job, path.window)
-    one, numbers = np.array([path.length_ns]), _step_numbers([path])
+    one, numbers = np.array([path.length_ns]), step_numbers([path])
     made = _side(job, measure, one, [path], 0, numbers=numbers, warms_up=first, asked=path.window)
-    return replace(made, around=_lengths_around(job, path.window))
+    return replace(made, neighbors=_lengths_around(job, path.window))
 
 
-def _step_numbers(paths: Sequence[CriticalPath]) -> tuple[int, ...]:
-    return tuple(-1 if path.window.step is None else path.window.step for path in paths)
-
-
-def _lengths_around(job: JobGraph, window: Window) -> Neighbors:
+def _lengths_around(job: DependencyGraph, window: Window) -> Neighbors:
     """Return the iterations around a named one; on the CPU nothing is known of the others without reading them."""
     steps = [] if window.form == "cpu" else neighbor_steps(job, window)
     number, ns = ([getattr(one, name) for one in steps] for name in ("number", "iteration_ns"))
     return Neighbors(np.array(number, np.int64), np.array(ns, np.int64))
 
 
-def _side_of_steps(job: JobGraph, steps: list[StepLength], data_load: Sequence[str], form: WindowForm) -> JobSide:
+def _side_of_steps(
+    job: DependencyGraph, steps: list[StepLength], data_load: Sequence[str], form: WindowForm
+) -> JobSide:
     """Return a job by its steps; of very many, with the paths of some that represent all lengths."""
     on_cpu, first = form == "cpu", is_first_of_recording(job, steps[0])
     # The first step of a trace has no end of earlier work to count from: its iteration is a latency.
@@ -284,7 +245,7 @@ def _side_of_steps(job: JobGraph, steps: list[StepLength], data_load: Sequence[s
     paths = critical_paths(job, [windows[at] for at in listed.tolist()], data_load=data_load)
     usual = int(np.flatnonzero(listed == median_index(lengths))[0])
     records = _step_records(job, {one.number for one in steps}, paths)
-    numbers = tuple(one.number for one in steps)
+    numbers = np.array([one.number for one in steps], np.int64)
     made = _side(job, measure, lengths, paths, usual, numbers=numbers, warms_up=first, steps=records)
     return replace(made, phases=frozenset(one.phase for one in steps if one.phase))
 
@@ -302,13 +263,13 @@ def listed_steps(lengths: Ints) -> Ints:
 
 
 def _side(
-    job: JobGraph,
+    job: DependencyGraph,
     measure: Measure,
     lengths: Ints,
     paths: Sequence[CriticalPath],
     usual: int,
     *,
-    numbers: tuple[int, ...],
+    numbers: Ints,
     warms_up: bool,
     steps: Sequence[Mapping[str, Any]] = (),
     asked: Window | None = None,
@@ -326,21 +287,21 @@ def _side(
         world_size=next((size for size in sizes if size is not None), None),
         measure=measure,
         warms_up=warms_up,
-        every_length=tuple(lengths.tolist()),
-        usual_label=paths[usual].window.label,
-        usual_unexplained_ns=paths[usual].by_bound_ns["unexplained"],
+        lengths_ns=lengths,
+        numbers=numbers,
+        label=paths[usual].window.label,
+        unexplained_ns=paths[usual].by_bound_ns["unexplained"],
         steps_recorded=len(job.steps()),
         rows=rows_of_job(job, paths),
         missing=tuple(sorted({rank for path in paths for rank in path.window.missing})),
         verdict=job_verdict(job, asked),
         steps=steps,
-        step_numbers=numbers,
-        path_numbers=_step_numbers(paths),
-        annotations_on_path=annotations_on(paths),
+        path_numbers=tuple(step_numbers(paths).tolist()),
+        annotations=annotations_on(paths),
     )
 
 
-def _step_records(job: JobGraph, compared: set[int], paths: Sequence[CriticalPath]) -> list[dict[str, Any]]:
+def _step_records(job: DependencyGraph, compared: set[int], paths: Sequence[CriticalPath]) -> list[dict[str, Any]]:
     """List the steps; of those with a path also what bounds it and which rank delays it."""
     known = {path.window.step: path for path in paths}
     return [

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.compare.diff.merge_tables import SIDES, largest_change_first
+from analyses.declare.columns import Table, integer, ns, text
 from analyses.declare.scope import Scope
 from hta_graph.attribution.call_paths import CallPaths
 from hta_graph.attribution.sequence_alignment import align
@@ -63,14 +64,23 @@ class EnqueuedWork:
         return cls(rows, events.end[rows] - events.start[rows], path, events.name[rows], nowhere)
 
 
+KERNEL_CHANGES = Table(
+    text("change", "Kind of change.", values=["added", "removed", "replaced", "moved", "slower", "faster"]),
+    "call_path",
+    text("kernels", "Names of the first kernels; control ⇒ test where they differ."),
+    integer("times", "Number of occurrences."),
+    *(ns("control_ns", "Time in the control"), ns("test_ns", "Time in the test"), "diff_ns"),
+    integer("control_index", "Event index of the first occurrence in the control; null if there is none.", null=True),
+    integer("test_index", "Event index of the first occurrence in the test; null if there is none.", null=True),
+)
+
+
+@KERNEL_CHANGES.returned
 def kernel_changes(control: Scope, test: Scope) -> pd.DataFrame:
     """Align what both runs enqueued, by call path and kernel name in order, and list the differences.
 
-    Returns:
-        change (``added``, ``removed``, ``replaced``: other kernels at one place; ``moved``: the same kernel at another
-        place or on another stream; ``slower``, ``faster``: the same kernel), call_path (before ⇒ after where it
-        differs), kernels (the first names; control ⇒ test where they differ), times (how often), control_ns,
-        test_ns, diff_ns, control_index, test_index (the first event of each side, null where there is none).
+    Where other kernels are at one place these are ``replaced``; the same kernel at another place or on another stream
+    is ``moved``. A call path that differs is shown as before ⇒ after.
     """
     paths = CallPaths()
     left, right = (EnqueuedWork.with_host_collectives(scope, paths) for scope in (control, test))

@@ -15,12 +15,12 @@ import numpy as np
 from analyses.compare.diff.comparable_names import numbered_alike
 from analyses.compare.diff.kernels_in_order import EnqueuedWork, common_codes
 from analyses.compare.diff.noise import ENOUGH_STEPS, LEAST_OF_STEPS, FewSteps, Repetitions, noise_of_repetitions
-from analyses.compare.diff.sides import Lengths, Side, median_index
+from analyses.compare.diff.sides import BEFORE_AFTER, Lengths, Side, median_index
 from analyses.compare.diff.step_change import StepChange, StepLengths, change_of_steps
 from analyses.compare.diff.step_kinds import StepKinds, kinds_of_steps
 from analyses.compare.diff.step_levels import StepLevels, find_levels
 from analyses.declare.scope import Scope
-from analyses.messages import diff as messages
+from analyses.display.text_layout import duration_text
 from hta_graph.attribution.call_paths import CallPaths
 from hta_graph.attribution.sequence_alignment import align
 from hta_graph.base.arrays import distinct, summed_by
@@ -269,7 +269,7 @@ def compare(control: Side, test: Side) -> Comparison[Side]:
     every = AllSteps((control.numbers, test.numbers), kinds_of_steps(control.scopes, test.scopes))
     control, test, kinds, levels = last_levels(control, test, every.kinds)
     sides = [_represented(side, kind) for side, kind in ((control, kinds.control), (test, kinds.test))]
-    of_neighbors = kinds_of_steps(control.around.scopes, test.around.scopes)
+    of_neighbors = kinds_of_steps(control.neighbors.scopes, test.neighbors.scopes)
     found = compare_lengths(sides[0], sides[1], lambda: repetition_noise(sides[0], sides[1]), kinds, of_neighbors)
     return replace(found, levels=levels, all_steps=every)
 
@@ -369,18 +369,28 @@ def _deviations(lengths_ns: Ints, kind: Ints) -> tuple[float, int]:
 def _refusal_reason(control: Lengths, test: Lengths, repeats: RepetitionNoise | None) -> str:
     """Return why the lengths are not comparable; empty where they are."""
     if "whole trace" in (control.measure, test.measure) and control.has_steps != test.has_steps:
-        return messages.steps_of_one_side("control" if control.has_steps else "test")
+        return f"only the {BEFORE_AFTER['control' if control.has_steps else 'test']} run has profiler steps"
     if control.warms_up != test.warms_up:
-        return messages.warm_up_of_one_side("control" if control.warms_up else "test")
+        return (
+            f"only the {BEFORE_AFTER['control' if control.warms_up else 'test']} step is the first of its trace, a "
+            "warm-up"
+        )
     if control.measure != test.measure:
-        return messages.other_measures(control.measure, test.measure)
+        return f"the before length is {_an(control.measure)}, the after length {_an(test.measure)}"
     unknown = test.unexplained_ns - control.unexplained_ns
     change = test.median_ns - control.median_ns
     # The work of a first step can wait for work that was enqueued before recording started.
     large = abs(change) > LEAST_OF_WINDOWS * control.median_ns
     if control.warms_up and large and unknown / change >= MOSTLY_UNKNOWN:
-        return messages.mostly_unexplained(abs(unknown))
+        return (
+            f"{duration_text(abs(unknown))} of the difference is unexplained, such as work enqueued before recording "
+            "started"
+        )
     amount = repeats.amount if repeats is not None and control.measure != "iteration" else None
     if amount is not None and not 1 / SAME_AMOUNT <= amount <= SAME_AMOUNT:
-        return messages.other_amount(amount)
+        return f"the after window contains {amount:.2g} times as much of the same work"
     return ""
+
+
+def _an(measure: str) -> str:
+    return f"{'an' if measure[0] in 'aeiou' else 'a'} {measure}"

@@ -16,8 +16,10 @@ from analyses.compare.diff.environment import LEAST_COMMON, common_share, facts_
 from analyses.compare.diff.length_comparison import Comparison
 from analyses.compare.diff.sides import Lengths
 from analyses.compare.diff.step_change import KindChange
-from analyses.messages import gate as messages
+from analyses.display.sentence_format import counted
 from hta_graph.base.errors import CannotCompareError
+
+RANKS_LISTED = 8
 
 FEWEST_PAIRS = 2
 """Of a single pair of steps nothing shows how much it differs by chance."""
@@ -27,7 +29,7 @@ FEWEST_OF_LEVEL = 4
 Basis = Literal["medians", "pairs", "ranks", "means"]
 OF_ALL_STEPS = 3
 """How many differences are of all compared steps: by medians or pairs, by ranks, and of the mean."""
-Verdict = Literal["pass", "regression", "cannot_compare"]
+GateVerdict = Literal["pass", "regression", "cannot_compare"]
 Obstacle = Literal["unreadable", "partial", "gpu", "world_size", "ranks", "model", "pytorch", "steps", "metric"]
 """Why two runs cannot be compared."""
 OF_ENVIRONMENT: Mapping[str, Obstacle] = {"GPU": "gpu", "world size": "world_size", "PyTorch": "pytorch"}
@@ -54,13 +56,23 @@ def obstacles(
     if sizes[0] != sizes[1] and None not in sizes:
         found.append(("world_size", (str(sizes[0]), str(sizes[1]))))
     elif control.ranks != test.ranks:
-        found.append(("ranks", (messages.listed(control.ranks), messages.listed(test.ranks))))
+        found.append(("ranks", (_listed(control.ranks), _listed(test.ranks))))
     for what, was, now in facts_that_differ(control.facts, test.facts):
         if what in OF_ENVIRONMENT and OF_ENVIRONMENT[what] != "world_size":
             found.append((OF_ENVIRONMENT[what], (was, now)))
     if (share := common_share(control.operators, test.operators)) < LEAST_COMMON:
         found.append(("model", (f"{share:.0%}", f"{LEAST_COMMON:.0%}")))
     yield from (one for one in found if one[0] not in allowed)
+
+
+def _listed(ranks: Collection[int]) -> str:
+    """List ranks.
+
+    >>> _listed({2, 0}), _listed(range(20))
+    ('0, 2', '0, 1, 2, 3, 4, 5, 6, 7 and 12 more')
+    """
+    first = ", ".join(map(str, sorted(ranks)[:RANKS_LISTED]))
+    return first if len(ranks) <= RANKS_LISTED else f"{first} and {len(ranks) - RANKS_LISTED} more"
 
 
 @dataclass(frozen=True)
@@ -113,7 +125,7 @@ class Ruling:
         )
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> GateVerdict:
         """What the exit status is made of."""
         return "regression" if self.exceeding else "pass"
 
@@ -132,12 +144,24 @@ def ruling(found: Comparison[Lengths], limit: float, *, per_kind: bool = False) 
     if found.refused:
         raise CannotCompareError("steps", found.refused)
     if (pairs := len(found.change.pairs[0])) < FEWEST_PAIRS:
-        raise CannotCompareError("steps", *messages.too_few_pairs(pairs))
+        raise CannotCompareError("steps", *too_few_pairs(pairs))
     looked_at = tuple(_differences(found, per_kind=per_kind))
     lasts = zip(found.levels.first, (found.control, found.test), strict=True)
     is_short = any(first and len(side.lengths_ns) < FEWEST_OF_LEVEL for first, side in lasts)
     judged = looked_at[OF_ALL_STEPS * is_short :]
     return Ruling(limit, looked_at, tuple(one for one in judged if one.exceeds(limit)), is_short)
+
+
+def too_few_pairs(pairs: int) -> tuple[str, str]:
+    """Refuse runs that have too few steps in common, with the remedy.
+
+    >>> too_few_pairs(1)[0]
+    'only 1 pair of steps can be compared, at least 2 are needed'
+    """
+    return (
+        f"only {counted(pairs, 'pair')} of steps can be compared, at least 2 are needed",
+        "compare all steps of recordings of at least three steps",
+    )
 
 
 def _differences(found: Comparison[Lengths], *, per_kind: bool) -> Iterator[Difference]:
@@ -172,4 +196,24 @@ def refuse(found: Sequence[tuple[Obstacle, tuple[str, str]]]) -> None:
         CannotCompareError: something does.
     """
     for why, both in found[:1]:
-        raise CannotCompareError(why, *messages.obstacle(why, *both))
+        raise CannotCompareError(why, *_obstacle(why, *both))
+
+
+def _obstacle(why: str, before: str, after: str) -> tuple[str, str]:
+    """Say what keeps two runs from being compared, with the remedy.
+
+    >>> _obstacle("gpu", "A100", "H100")[0]
+    'another GPU: A100 before, H100 after'
+    """
+    words = {
+        "gpu": f"another GPU: {before} before, {after} after",
+        "world_size": f"another world size: {before} before, {after} after",
+        "ranks": f"partial input: ranks {before} before, ranks {after} after",
+        "model": f"another model: only {before} of the operators' time is common, at least {after} is needed",
+        "pytorch": f"another version of PyTorch: {before} before, {after} after",
+    }
+    remedies = {
+        "ranks": "give the same ranks of both runs",
+        "model": "record a new baseline with gate --update",
+    }
+    return words[why], remedies.get(why, "record both runs in the same environment")

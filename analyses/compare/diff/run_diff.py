@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,12 @@ import numpy as np
 import pandas as pd
 
 from analyses.compare.diff.change_tables import (
+    CALL_PATHS,
+    CLASSES,
+    NAMES,
+    PATH_EVENTS,
+    STEP_ROWS,
+    TIMES,
     call_path_diff,
     path_class_diff,
     path_event_diff,
@@ -26,21 +32,30 @@ from analyses.compare.diff.conclusion import (
     pair_differences,
     without_difference,
 )
-from analyses.compare.diff.environment import caveats, environment, environment_lines
-from analyses.compare.diff.kernels_in_order import kernel_changes, work_changes
+from analyses.compare.diff.environment import ENVIRONMENT, caveats, environment, environment_lines
+from analyses.compare.diff.kernels_in_order import KERNEL_CHANGES, kernel_changes, work_changes
 from analyses.compare.diff.length_comparison import Comparison, compare
-from analyses.compare.diff.sides import Lengths, Side, side_of_path, side_of_window, sides_of_steps
+from analyses.compare.diff.sides import (
+    BEFORE_AFTER,
+    LONGEST_NAME,
+    Lengths,
+    Side,
+    side_name,
+    side_of_path,
+    side_of_window,
+    sides,
+    sides_of_steps,
+)
 from analyses.compare.diff.step_change import KindChange
 from analyses.compare.diff.step_levels import EarlierLevel
-from analyses.declare import column_types
 from analyses.declare.answer import Answer, records
 from analyses.declare.scope import Scope
-from analyses.declare.tables import Table
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.display.labels import short_labels
-from analyses.messages import diff as messages
+from analyses.display.text_layout import clipped
 from analyses.source.graph_names import naming_notes
 from analyses.source.window_report import engine_record, rows_after_lines
+from hta_graph.base.text.shorten import short_name
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.windows import WindowForm, WindowQuery
@@ -49,6 +64,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["TABLES", "TIMES", "answer", "answer_of_comparison", "between_runs", "comparison_keys", "figure"]
+
+FIGURE_TITLE = "Change of the critical path by class"
 
 
 def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]) -> Answer:
@@ -148,10 +165,28 @@ def work_lines(found: Comparison[Side], changes: pd.DataFrame) -> list[str]:
         return []
     changed = work_changes(found.control.scope, found.test.scope, changes)
     return [
-        messages.work_changed(what, own.moved, own.new, own.gone, own.places)
-        for what, own in zip(messages.KINDS_OF_WORK, changed, strict=True)
+        _work_changed(what, own.moved, own.new, own.gone, own.places)
+        for what, own in zip(("Collectives", "Kernels"), changed, strict=True)
         if own
     ]
+
+
+def _work_changed(
+    what: str, moved: Mapping[str, int], new: Mapping[str, int], gone: Mapping[str, int], places: tuple[str, str]
+) -> str:
+    """Count the collectives or kernels that moved, are new or are gone, with the first of each and its places.
+
+    >>> _work_changed("Collectives", {"all_reduce": 2}, {}, {"broadcast": 1}, ("optimizer / step", "backward"))
+    'Collectives: 2 moved (all_reduce, from optimizer to backward); 1 gone (broadcast).'
+    """
+    said = []
+    for count, word in ((moved, "moved"), (new, "new"), (gone, "gone")):
+        if count:
+            name = clipped(short_name(next(iter(count))), LONGEST_NAME)
+            outer = [clipped(path.split(" / ")[0], LONGEST_NAME) for path in places]
+            where = f", from {outer[0]} to {outer[1]}" if word == "moved" and outer[1] and outer[0] != outer[1] else ""
+            said.append(f"{sum(count.values()):,} {word} ({name}{where})")
+    return f"{what}: {'; '.join(said)}."
 
 
 ONLY_WITH_ALL = ("critical_path_by_name", "gpu_time_by_call_path", "kernels_in_order", "by_name")
@@ -169,7 +204,21 @@ def _captions(found: Comparison[Side]) -> dict[str, str]:
     are_first = all(
         steps in ([], [side.steps[0].step]) for steps, side in zip(omitted.values(), found.sides.values(), strict=True)
     )
-    return {"steps": messages.steps_not_compared(omitted, are_first=are_first)}
+    return {"steps": _steps_not_compared(omitted, are_first=are_first)}
+
+
+def _steps_not_compared(omitted: Mapping[str, Sequence[int]], *, are_first: bool) -> str:
+    """List the steps that are left out of the medians.
+
+    >>> _steps_not_compared({"control": [10], "test": []}, are_first=True)
+    'not compared: step 10 before (first step, warm-up)'
+    """
+    listed = [
+        f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))} {BEFORE_AFTER[side]}"
+        for side, steps in omitted.items()
+        if steps
+    ]
+    return f"not compared: {' and '.join(listed)}{' (first step, warm-up)' if are_first else ''}"
 
 
 def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:
@@ -268,26 +317,37 @@ def _closing_lines(found: Comparison[Side]) -> list[str]:
     said = [missing for missing in dict.fromkeys(lacking) if missing]
     ranks = {name: side.graph.rank for name, side in found.sides.items() if side.graph.rank is not None}
     if ranks:
-        said.append(messages.compared_ranks(ranks))
+        said.append(f"Compared: {sides(ranks)}.")
     if any(len(side.paths) > 1 for side in found.sides.values()):
         labels = {name: label_without_form(side.path.window.label) for name, side in found.sides.items()}
-        said.append(messages.medians_of_steps(labels))
+        said.append(_medians_of_steps(labels))
     for name, side in found.sides.items():
-        said += [messages.of_side(name, line) for line in rows_after_lines(side.path.window)]
+        said += [_of_side(name, line) for line in rows_after_lines(side.path.window)]
     return said + naming_lines(found)
+
+
+def _medians_of_steps(labels: Mapping[str, str]) -> str:
+    """Explain what the tables of one rank show."""
+    steps = ", ".join(f"{label} {BEFORE_AFTER[side]}" for side, label in labels.items())
+    return f"Tables show medians over the steps; kernels in order compares the median steps ({steps})."
 
 
 def naming_lines(found: Comparison[Side]) -> list[str]:
     """Say of each side how many kernels of CUDA graphs are named by captures, and which have no name."""
-    return [messages.of_side(name, line) for name, side in found.sides.items() for line in naming_notes([side.scope])]
+    return [_of_side(name, line) for name, side in found.sides.items() for line in naming_notes([side.scope])]
+
+
+def _of_side(side: str, line: str) -> str:
+    """Attribute a line to a side."""
+    return f"{side_name(side)}: {line.removesuffix('.')}."
 
 
 def figure(found: Answer) -> Figure:
     """Draw the change of the critical path by class."""
     frame = found.main[found.main["diff_ns"] != 0]
     if frame.empty:
-        return empty_figure(messages.FIGURE_TITLE, messages.NOTHING_CHANGED)
-    made = new_figure(title=messages.FIGURE_TITLE, x=messages.FIGURE_AXIS)
+        return empty_figure(FIGURE_TITLE, "no change")
+    made = new_figure(title=FIGURE_TITLE, x="after − before, ms")
     made.add_bar(
         orientation="h",
         y=frame["bound_by"].iloc[::-1],
@@ -299,45 +359,12 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-TIMES = ["control_ns", "test_ns", "diff_ns"]
-COUNTED = ["control_count", "test_count", *TIMES, "noise_ns"]
-MEANINGS = {
-    "control_count": column_types.integer("Number of occurrences in the control."),
-    "test_count": column_types.integer("Number of occurrences in the test."),
-    "change": column_types.one_of(["added", "removed", "replaced", "moved", "slower", "faster"], "Kind of change."),
-    "kernels": column_types.text("Names of the first kernels; control ⇒ test where they differ."),
-    "times": column_types.integer("Number of occurrences."),
-    "control_index": column_types.integer(
-        "Event index of the first occurrence in the control; null if there is none.", null=True
-    ),
-    "test_index": column_types.integer(
-        "Event index of the first occurrence in the test; null if there is none.", null=True
-    ),
-    "side": column_types.one_of(["control", "test"], "Run."),
-    "step": column_types.integer("Number of the profiler step."),
-    "iteration_ns": column_types.ns("Time from the end of the previous step's work to the end of this step's work"),
-    "latency_ns": column_types.ns("Time from the start of the step to the end of its work"),
-    "outlier": column_types.text("What an unusual step contains; otherwise empty."),
-    "what": column_types.text("What is compared."),
-    "control": column_types.text("Value in the control; null if not recorded.", null=True),
-    "test": column_types.text("Value in the test; null if not recorded.", null=True),
-}
 TABLES = {
-    "critical_path_by_class": Table(path_class_diff, ["bound_by", *TIMES, "noise_ns"], MEANINGS),
-    "critical_path_by_name": Table(
-        path_event_diff, ["name", "bound_by", "control_calls", "test_calls", *TIMES, "noise_ns"], MEANINGS
-    ),
-    "gpu_time_by_call_path": Table(call_path_diff, ["call_path", *COUNTED], MEANINGS),
-    "kernels_in_order": Table(
-        kernel_changes,
-        ["change", "call_path", "kernels", "times", *TIMES, "control_index", "test_index"],
-        {
-            **MEANINGS,
-            "control_ns": column_types.ns("Time in the control"),
-            "test_ns": column_types.ns("Time in the test"),
-        },
-    ),
-    "by_name": Table(time_by_name_diff, ["name", *COUNTED], MEANINGS),
-    "steps": Table(step_table, ["side", "step", "iteration_ns", "latency_ns", "bound_by", "outlier"], MEANINGS),
-    "environment": Table(environment, ["what", "control", "test"], MEANINGS),
+    "critical_path_by_class": CLASSES,
+    "critical_path_by_name": PATH_EVENTS,
+    "gpu_time_by_call_path": CALL_PATHS,
+    "kernels_in_order": KERNEL_CHANGES,
+    "by_name": NAMES,
+    "steps": STEP_ROWS,
+    "environment": ENVIRONMENT,
 }

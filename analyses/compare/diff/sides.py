@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from operator import attrgetter
 from typing import Literal, Self
 
@@ -21,48 +20,51 @@ from hta_graph.paths.step_table import StepRow, step_rows
 from hta_graph.paths.window_ends import steps_by_number
 from hta_graph.paths.windows import StepLength, Window, WindowForm, WindowQuery, step, step_lengths, whole
 
+BEFORE_AFTER = {"control": "before", "test": "after"}
+"""Each side, as sentences name it."""
+LONGEST_NAME = 60
+LENGTH = {
+    "iteration": "iteration time",
+    "latency": "latency",
+    "time on the CPU": "CPU time",
+    "window": "time",
+    "whole trace": "length",
+}
+"""What each measure is called in a sentence."""
+OTHER_RANK = "on a different rank"
+
 Measure = Literal["iteration", "latency", "time on the CPU", "window", "whole trace"]
 """Which length of a window is compared; :class:`~hta_graph.paths.windows.StepLength` defines those of steps."""
 
 
-class Lengths:
-    """How long the windows of a run (of a rank or of a job) are, and which of their lengths is compared.
+@dataclass(frozen=True)
+class Neighbors:
+    """Steps near a named one: their numbers and lengths (ns), and where they are known their scopes."""
 
-    ``warms_up`` marks a window that is the first step of its trace.
+    number: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    scopes: Sequence[Scope] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lengths:
+    """How long the windows of a run (of a rank or of a job) are (ns), and which of their lengths is compared.
+
+    ``numbers`` are those of the windows' steps, -1 for other windows; ``neighbors`` the steps that show how much a
+    single named step varies, itself among them; ``annotations`` the names of those on the critical paths. ``label`` and
+    ``unexplained_ns`` are those of the window that represents the run. ``warms_up`` marks a window that is the first
+    step of its trace.
     """
 
     measure: Measure
-    warms_up: bool
-
-    @property
-    def lengths_ns(self) -> Ints:
-        """How long each window is."""
-        raise NotImplementedError
-
-    @property
-    def label(self) -> str:
-        """The label of the window that represents the run."""
-        raise NotImplementedError
-
-    @property
-    def unexplained_ns(self) -> int:
-        """How much of that window has no cause."""
-        raise NotImplementedError
-
-    @property
-    def has_steps(self) -> bool:
-        """Whether the trace has steps, compared or not."""
-        raise NotImplementedError
-
-    @property
-    def numbers(self) -> Ints:
-        """The number of each window's step; -1 for other windows."""
-        raise NotImplementedError
-
-    @property
-    def neighbors(self) -> Neighbors:
-        """The steps that show how much a single named step varies, itself among them."""
-        raise NotImplementedError
+    warms_up: bool = False
+    neighbors: Neighbors = field(default_factory=Neighbors)
+    lengths_ns: Ints = field(init=False)
+    numbers: Ints = field(init=False)
+    annotations: frozenset[str] = field(init=False)
+    label: str = field(init=False)
+    unexplained_ns: int = field(init=False)
+    steps_recorded: int = field(init=False)
 
     def since(self, place: int) -> Self:
         """Return the windows from a place on."""
@@ -73,23 +75,14 @@ class Lengths:
         return self.label == other.label and np.array_equal(self.lengths_ns, other.lengths_ns)
 
     @property
-    def annotations(self) -> frozenset[str]:
-        """The names of the annotations on the critical paths."""
-        raise NotImplementedError
+    def has_steps(self) -> bool:
+        """Whether any rank recorded steps, compared or not."""
+        return self.steps_recorded > 0
 
     @property
     def median_ns(self) -> int:
         """The median length."""
         return round(float(np.median(self.lengths_ns)))
-
-
-@dataclass(frozen=True)
-class Neighbors:
-    """Steps near a named one: their numbers and lengths (ns), and where they are known their scopes."""
-
-    number: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    scopes: Sequence[Scope] = ()
 
 
 NEIGHBORS = 24
@@ -112,7 +105,7 @@ def median_index(lengths_ns: Ints) -> int:
     return int(np.flatnonzero(lengths_ns == lower_median)[0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Side(Lengths):
     """The windows of one rank's run, with their critical paths.
 
@@ -123,26 +116,20 @@ class Side(Lengths):
     graph: DependencyGraph
     scopes: Sequence[Scope]
     paths: Sequence[CriticalPath]
-    measure: Measure
-    warms_up: bool = False
     steps: Sequence[StepRow] = ()
     representative: int = -1
-    around: Neighbors = field(default_factory=Neighbors)
 
     @property
     def usual(self) -> int:
         """The place of the window that represents the run."""
         return self.representative if self.representative >= 0 else median_index(self.lengths_ns)
 
-    @property
-    def numbers(self) -> Ints:
-        """The number of each window's step; -1 for other windows."""
-        return np.array([-1 if path.window.step is None else path.window.step for path in self.paths], np.int64)
-
-    @property
-    def neighbors(self) -> Neighbors:
-        """The steps that show how much a single named step varies, itself among them."""
-        return self.around
+    def __post_init__(self) -> None:
+        """Set what follows from the paths."""
+        lengths = np.array([path.length_ns for path in self.paths], np.int64)
+        vars(self).update(lengths_ns=lengths, numbers=step_numbers(self.paths), annotations=annotations_on(self.paths))
+        path, steps = self.path, len(self.graph.steps())
+        vars(self).update(label=path.window.label, unexplained_ns=path.by_bound_ns["unexplained"], steps_recorded=steps)
 
     def since(self, place: int) -> Self:
         """Return the windows from a place on."""
@@ -157,31 +144,6 @@ class Side(Lengths):
             np.array_equal(getattr(rows[0], name), getattr(rows[1], name)) for name in ("start", "end", "name")
         )
 
-    @cached_property
-    def lengths_ns(self) -> Ints:
-        """How long each window is."""
-        return np.array([path.length_ns for path in self.paths], np.int64)
-
-    @property
-    def label(self) -> str:
-        """The label of the window that represents the run."""
-        return self.path.window.label
-
-    @property
-    def unexplained_ns(self) -> int:
-        """How much of that window has no cause."""
-        return self.path.by_bound_ns["unexplained"]
-
-    @property
-    def has_steps(self) -> bool:
-        """Whether the trace has steps, compared or not."""
-        return bool(self.graph.steps())
-
-    @cached_property
-    def annotations(self) -> frozenset[str]:
-        """The names of the annotations on the critical paths."""
-        return annotations_on(self.paths)
-
     @property
     def scope(self) -> Scope:
         """The window that represents the run."""
@@ -191,6 +153,11 @@ class Side(Lengths):
     def path(self) -> CriticalPath:
         """The critical path of the window that represents the run."""
         return self.paths[self.usual]
+
+
+def step_numbers(paths: Sequence[CriticalPath]) -> Ints:
+    """Return the number of each window's step; -1 for other windows."""
+    return np.array([-1 if path.window.step is None else path.window.step for path in paths], np.int64)
 
 
 def annotations_on(paths: Sequence[CriticalPath]) -> frozenset[str]:
@@ -263,7 +230,9 @@ def _side_of_steps(
     form = {"gpu_window": on_gpu, "cpu_window": measure == "time on the CPU"}
     windows = [step(one.number, **form) for one in kept]
     scopes, paths = _scopes_and_paths(graph, windows, data_load)
-    return Side(graph, scopes, paths, measure, warms_up, step_rows(graph, data_load))
+    return Side(
+        graph=graph, scopes=scopes, paths=paths, measure=measure, warms_up=warms_up, steps=step_rows(graph, data_load)
+    )
 
 
 def side_of_window(graph: DependencyGraph, window: WindowQuery, data_load: Sequence[str] = ()) -> Side:
@@ -280,7 +249,8 @@ def side_of_path(scope: Scope, path: CriticalPath) -> Side:
     """Return a run by one window whose path is known."""
     graph, window = path.graph, path.window
     measure, first = measure_of_window(graph, window), is_first_of_several(graph, window)
-    return Side(graph, [scope], [path], measure, first, around=_scopes_around(graph, window))
+    around = _scopes_around(graph, window)
+    return Side(graph=graph, scopes=[scope], paths=[path], measure=measure, warms_up=first, neighbors=around)
 
 
 def _scopes_around(graph: DependencyGraph, window: Window) -> Neighbors:
@@ -305,7 +275,7 @@ def measure_of_window(graph: DependencyGraph, window: Window) -> Measure:
     if not window.is_named:
         return "window"
     # Steps of a job tile it whatever does the work.
-    if window.form == "cpu" or not (graph.is_gpu.any() or (window.form == "gpu" and len(graph.rank_graphs) > 1)):
+    if window.form == "cpu" or not (graph.is_gpu.any() or (window.form == "gpu" and graph.is_job)):
         return "time on the CPU"
     return "iteration" if window.form == "gpu" else "latency"
 
@@ -316,3 +286,17 @@ def _scopes_and_paths(
     """Return the scopes and the critical paths of windows."""
     scopes = [in_window(graph.rank or 0, graph, window) for window in windows]
     return scopes, critical_paths(graph, windows, data_load=data_load)
+
+
+def sides(ranks: Mapping[str, int]) -> str:
+    """Name a rank of each side.
+
+    >>> sides({"control": 0, "test": 1})
+    'rank 0 (before) and rank 1 (after)'
+    """
+    return " and ".join(f"rank {rank} ({BEFORE_AFTER[side]})" for side, rank in ranks.items())
+
+
+def side_name(side: str) -> str:
+    """Name a side at the start of a sentence."""
+    return BEFORE_AFTER[side].capitalize()

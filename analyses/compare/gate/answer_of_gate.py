@@ -14,9 +14,14 @@ from analyses.compare.diff.job_diff import job_causes, job_classes, job_names, j
 from analyses.compare.diff.regression import Difference, Ruling, difference_of_kind
 from analyses.compare.gate.compare_profiles import ProfileComparison, numbered_alike
 from analyses.compare.gate.run_profile import IN_CALL_PATH, OTHERS
-from analyses.messages import gate as messages
+from analyses.display.sentence_format import counted
 from hta_graph.attribution.sequence_alignment import align
 from hta_graph.base.errors import CannotCompareError
+
+TOO_SHORT_A_LEVEL = (
+    "The level changes shortly before the end of a run, and too few steps are left to judge it; record more."
+)
+"""A level of few steps does not fail the gate."""
 
 SCHEMA = "hta-graph/gate/1"
 LEAST_PART = 0.1
@@ -27,14 +32,14 @@ BYTES = "bytes"
 
 
 @dataclass(frozen=True)
-class Inputs:
+class GivenFiles:
     """What was given for a side, as named."""
 
     baseline: tuple[str, ...]
     new: tuple[str, ...]
 
 
-def document_of_ruling(found: ProfileComparison, ruled: Ruling, metric: str, given: Inputs) -> dict[str, Any]:
+def document_of_ruling(found: ProfileComparison, ruled: Ruling, metric: str, given: GivenFiles) -> dict[str, Any]:
     """Return the document of a comparison that was possible."""
     main = ruled.main
     return {
@@ -57,7 +62,7 @@ TIMES_OF_PATH = ("iteration", "critical-path", "gpu-idle", "exposed-communicatio
 """Metrics that a change of the critical path can explain."""
 
 
-def document_of_refusal(why: str, text: str, metric: str, limit: float, given: Inputs) -> dict[str, Any]:
+def document_of_refusal(why: str, text: str, metric: str, limit: float, given: GivenFiles) -> dict[str, Any]:
     """Return the document of a comparison that was not possible."""
     nothing = dict.fromkeys(_numbers(Difference(0, 0, 0, "medians")))
     sides = [
@@ -92,7 +97,7 @@ def _side(found: ProfileComparison, at: int, given: Sequence[str]) -> dict[str, 
     return {
         "inputs": list(given),
         "recordings": found.recordings[at],
-        "steps": len(side.every_length),
+        "steps": len(side.lengths_ns),
         "ranks": sorted(side.files),
     }
 
@@ -255,17 +260,38 @@ def _notes(found: ProfileComparison, ruled: Ruling) -> list[str]:
 def _each_note(found: ProfileComparison, ruled: Ruling) -> Iterator[str]:
     lengths = found.lengths
     if alone := sum(lengths.kinds.alone[1].values()):
-        yield messages.steps_without_counterpart(alone)
+        have = "has" if alone == 1 else "have"
+        yield f"{counted(alone, 'new step')} {have} no counterpart in the baseline and cannot fail the gate."
     if max(found.recordings) > 1:
-        yield messages.pooled(found.recordings)
+        both = f"{counted(found.recordings[0], 'recording')} of the baseline and {found.recordings[1]:,} new"
+        yield f"Compared: {both}, with the noise between them."
     least = ruled.detectable_share
     if least is None:
-        yield messages.TOO_SHORT_A_LEVEL
-    elif not ruled.exceeding and messages.is_visibly_more(least, ruled.limit):
-        yield messages.hidden(least, ruled.limit)
+        yield TOO_SHORT_A_LEVEL
+    elif not ruled.exceeding and _is_visibly_more(least, ruled.limit):
+        remedy = f"record more steps, or record the run more than once, to see less than {share(least)}"
+        yield f"Noise hides a change of {share(ruled.limit)}; {remedy}."
     lacking = lengths.test.world_size or 0
     if lacking > len(lengths.test.files):
-        yield messages.ranks_not_given(len(lengths.test.files), lacking)
+        yield f"{len(lengths.test.files):,} of {lacking:,} ranks were recorded and are compared."
+
+
+def _is_visibly_more(detectable: float, limit: float) -> bool:
+    """Return whether a share is more than a limit as both are printed.
+
+    >>> _is_visibly_more(0.0104, 0.01), _is_visibly_more(0.011, 0.01)
+    (False, True)
+    """
+    return detectable > limit and share(detectable) != share(limit)
+
+
+def share(value: float | None, *, sign: bool = False) -> str:
+    """Print a share; an unknown one is larger than any.
+
+    >>> share(0.031), share(37.6, sign=True), share(None)
+    ('3.1%', '+3,760.0%', 'unknown')
+    """
+    return "unknown" if value is None else f"{value:{'+' if sign else ''},.1%}"
 
 
 def refusal_of(error: Exception) -> str:

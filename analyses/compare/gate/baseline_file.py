@@ -25,7 +25,6 @@ from analyses.compare.diff.sides import Measure
 from analyses.compare.diff.step_kinds import StepContents
 from analyses.compare.gate.compare_profiles import noise_of_recordings
 from analyses.compare.gate.run_profile import NO_VERDICT, RunProfile, UnitsInOrder
-from analyses.messages import gate as messages
 from hta_graph.base.errors import TraceError
 from hta_graph.base.storage.atomic_write import write_file
 from hta_graph.base.storage.location import Location, is_remote, resolve_location
@@ -167,7 +166,18 @@ def read_baseline(path: Location) -> list[RunProfile]:
         document = msgspec.json.decode(text, type=_Baseline)
         return [_profile_of(run, document.texts) for run in document.runs]
     except (msgspec.DecodeError, ValueError, IndexError, KeyError, OverflowError, Base64Error, zlib.error) as error:
-        raise BaselineError(path, *messages.bad_baseline(_version_in(text), SCHEMA, str(error))) from None
+        raise BaselineError(path, *_bad_baseline(_version_in(text), SCHEMA, str(error))) from None
+
+
+def _bad_baseline(version: str, known: str, why: str) -> tuple[str, str]:
+    """Refuse a baseline file of another version, or a damaged one, with the remedy.
+
+    >>> _bad_baseline("2", "hta-graph/baseline/1", "")[0]
+    'a baseline of version 2; this hta-graph reads hta-graph/baseline/1'
+    """
+    if version not in ("", known.rpartition("/")[2]):
+        return f"a baseline of version {version}; this hta-graph reads {known}", "write it anew with gate --update"
+    return f"a damaged baseline ({why})", "write it anew with gate --update"
 
 
 def _text_of(path: Location) -> bytes:
@@ -220,12 +230,12 @@ def _run_of(profile: RunProfile, texts: _Texts, *, with_hosts: bool) -> _Run:
         world_size=side.world_size,
         measure=side.measure,
         warms_up=side.warms_up,
-        label=texts[side.usual_label],
-        unexplained_ns=side.usual_unexplained_ns,
+        label=texts[side.label],
+        unexplained_ns=side.unexplained_ns,
         steps_recorded=side.steps_recorded,
         steps=_Steps(
-            list(side.step_numbers),
-            list(side.every_length),
+            side.numbers.tolist(),
+            side.lengths_ns.tolist(),
             list(profile.latencies_ns),
             [None if phase is None else texts[phase] for phase in contents.phases],
             number,
@@ -240,7 +250,7 @@ def _run_of(profile: RunProfile, texts: _Texts, *, with_hosts: bool) -> _Run:
             _rows_of(rows.causes, CAUSE_KEYS, windows, texts),
             _rows_of(rows.groups, GROUP_KEYS, windows, texts),
         ),
-        annotations=[texts[name] for name in sorted(side.annotations_on_path)],
+        annotations=[texts[name] for name in sorted(side.annotations)],
         environment={what: fact for what, fact in sorted(profile.facts.items()) if fact is not None},
         types=dict(sorted(profile.inputs.by_type.items())),
         shapes=[(texts[name], texts[shape], ns) for (name, shape), ns in shapes],
@@ -321,16 +331,16 @@ def _profile_of(run: _Run, texts: Sequence[str]) -> RunProfile:
         world_size=run.world_size,
         measure=run.measure,
         warms_up=run.warms_up,
-        every_length=tuple(steps.length_ns),
-        usual_label=_text(texts, run.label),
-        usual_unexplained_ns=run.unexplained_ns,
+        lengths_ns=np.array(steps.length_ns, np.int64),
+        numbers=np.array(steps.number, np.int64),
+        label=_text(texts, run.label),
+        unexplained_ns=run.unexplained_ns,
         steps_recorded=run.steps_recorded,
         rows=rows,
         missing=tuple(run.missing),
         verdict=NO_VERDICT,
-        step_numbers=tuple(steps.number),
         path_numbers=tuple(path.step),
-        annotations_on_path=frozenset(_text(texts, at) for at in run.annotations),
+        annotations=frozenset(_text(texts, at) for at in run.annotations),
     )
     phases = tuple(None if at is None else _text(texts, at) for at in steps.phase)
     return RunProfile(

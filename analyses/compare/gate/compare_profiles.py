@@ -21,15 +21,13 @@ from analyses.compare.diff.length_comparison import (
     share_on_gpu,
 )
 from analyses.compare.diff.noise import NORMAL, FewSteps, Repetitions
-from analyses.compare.diff.regression import obstacles, refuse
+from analyses.compare.diff.regression import obstacles, refuse, too_few_pairs
 from analyses.compare.diff.step_change import StepLengths, dependence, paired_steps
 from analyses.compare.diff.step_kinds import StepKinds, kinds_of_contents
-from analyses.compare.gate.run_profile import METRICS, RunProfile, UnitsInOrder
-from analyses.messages import gate as messages
+from analyses.compare.gate.run_profile import METRIC_LABELS, RunProfile, UnitsInOrder
 from hta_graph.base.errors import CannotCompareError
 from hta_graph.model import Floats, Ints
 
-METRIC_NAMES: tuple[str, ...] = ("iteration", "critical-path", *METRICS, "memory")
 MEDIAN_OF_NORMAL = 1.2533
 """By how much the median of normal noise varies more than its mean."""
 
@@ -55,7 +53,7 @@ def compare_profiles(
     Args:
         control: the recordings of the baseline.
         test: those of the new run.
-        metric: what is compared, one of ``METRIC_NAMES``.
+        metric: what is compared, ``iteration``, ``critical-path``, one of ``METRICS`` or ``memory``.
         allowed: the obstacles that are accepted.
 
     Raises:
@@ -65,7 +63,7 @@ def compare_profiles(
     for own in (*control[1:], *test):
         refuse(list(obstacles(control[0].setting, own.setting, allowed)))
     measured = [[_by_metric(own, metric) for own in side] for side in sides]
-    lowest = min(min(own.side.every_length) for side in measured for own in side)
+    lowest = min(int(own.side.lengths_ns.min()) for side in measured for own in side)
     offset = 0 if lowest > 0 else max(control[0].side.median_ns, 1)
     measured = [[_shifted(own, offset) for own in side] for side in measured]
     spreads = [_Pooled.of(side) for side in measured]
@@ -78,7 +76,7 @@ def compare_profiles(
 
 def _shifted(profile: RunProfile, by: int) -> RunProfile:
     side = profile.side
-    return replace(profile, side=replace(side, every_length=tuple(ns + by for ns in side.every_length)))
+    return replace(profile, side=replace(side, lengths_ns=side.lengths_ns + by))
 
 
 def _by_metric(profile: RunProfile, metric: str) -> RunProfile:
@@ -91,13 +89,26 @@ def _by_metric(profile: RunProfile, metric: str) -> RunProfile:
     if metric == "iteration":
         return profile
     if metric == "critical-path":
-        return replace(profile, side=replace(side, every_length=profile.latencies_ns, measure="latency"))
+        return replace(
+            profile, side=replace(side, lengths_ns=np.array(profile.latencies_ns, np.int64), measure="latency")
+        )
     if metric not in profile.metrics:
-        raise CannotCompareError("metric", *messages.not_recorded(metric))
-    place = {number: at for at, number in enumerate(side.step_numbers)}
+        raise CannotCompareError("metric", *_not_recorded(metric))
+    place = {number: at for at, number in enumerate(side.numbers.tolist())}
     contents = profile.contents.take([place[number] for number in side.path_numbers])
-    values = replace(side, every_length=profile.metrics[metric], step_numbers=side.path_numbers)
+    lengths, numbers = (np.array(of, np.int64) for of in (profile.metrics[metric], side.path_numbers))
+    values = replace(side, lengths_ns=lengths, numbers=numbers)
     return replace(profile, side=values, contents=contents)
+
+
+def _not_recorded(metric: str) -> tuple[str, str]:
+    """Refuse a metric that a recording does not show, with the remedy.
+
+    >>> _not_recorded("memory")
+    ('peak memory is not recorded in every step', 'record with profile_memory=True')
+    """
+    remedy = "record with profile_memory=True" if metric == "memory" else "record with ProfilerActivity.CUDA"
+    return f"{METRIC_LABELS[metric]} is not recorded in every step", remedy
 
 
 @dataclass(frozen=True)
@@ -132,12 +143,12 @@ class _Pooled:
     def _of_whole_runs(cls, recordings: Sequence[RunProfile]) -> _Pooled:
         """Take recordings without steps as the steps of a run."""
         first, count = recordings[0], len(recordings)
-        lengths = [own.side.every_length[0] for own in recordings]
+        lengths = [own.side.lengths_ns[0] for own in recordings]
         rows = _stacked([(own.side.rows, {0: at}) for at, own in enumerate(recordings)], count)
         side = replace(
             first.side,
-            every_length=tuple(lengths),
-            step_numbers=tuple(range(count)),
+            lengths_ns=np.array(lengths),
+            numbers=np.arange(count),
             path_numbers=tuple(range(count)),
             rows=rows,
         )
@@ -147,7 +158,7 @@ class _Pooled:
 
 def _common_steps(recordings: Sequence[RunProfile]) -> tuple[list[Ints], Floats]:
     """Return the places of the same steps in each recording, and their lengths: a row for each recording."""
-    first = _steps(recordings[0], np.zeros(len(recordings[0].side.step_numbers), np.int64))
+    first = _steps(recordings[0], np.zeros(len(recordings[0].side.numbers), np.int64))
     places = [np.arange(len(first.ns))]
     for own in recordings[1:]:
         kinds = kinds_of_contents(recordings[0].contents, own.contents)
@@ -157,7 +168,7 @@ def _common_steps(recordings: Sequence[RunProfile]) -> tuple[list[Ints], Floats]
         places.append(partner)
     kept = np.flatnonzero(np.all([own >= 0 for own in places], axis=0))
     if not len(kept):
-        raise CannotCompareError("steps", *messages.too_few_pairs(0))
+        raise CannotCompareError("steps", *too_few_pairs(0))
     found = [own[kept] for own in places]
     lengths = [own.side.lengths_ns[at].astype(float) for own, at in zip(recordings, found, strict=True)]
     return found, np.array(lengths)
@@ -179,8 +190,8 @@ def _joined(recordings: Sequence[RunProfile], places: Sequence[Ints], pooled: Fl
     window_of = [{of: new for new, (_, at, of) in enumerate(order) if at == which} for which in range(len(recordings))]
     side = replace(
         first.side,
-        every_length=tuple(pooled.round().astype(np.int64).tolist()),
-        step_numbers=tuple(numbers.tolist()),
+        lengths_ns=pooled.round().astype(np.int64),
+        numbers=numbers,
         path_numbers=tuple(number for number, _, _ in order),
         rows=_stacked([(own.side.rows, new) for own, new in zip(recordings, window_of, strict=True)], len(order)),
         missing=tuple(sorted({rank for own in recordings for rank in own.side.missing})),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 
 import numpy as np
@@ -22,18 +22,27 @@ from analyses.compare.diff.job_side import CAUSE_KEYS, GROUP_KEYS, JobRows, JobS
 from analyses.compare.diff.kernels_in_order import EnqueuedWork
 from analyses.compare.diff.length_comparison import outermost_operators
 from analyses.compare.diff.regression import Setting
-from analyses.compare.diff.sides import Side, sides_of_steps
+from analyses.compare.diff.sides import Lengths, Side, sides_of_steps
 from analyses.compare.diff.step_kinds import StepContents
 from analyses.declare.scope import Scope
 from analyses.questions.memory_timeline import allocations
 from hta_graph.attribution.call_paths import CallPaths
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict
 from hta_graph.paths.step_kinds import SIGNATURES, are_recurring, numbered_kinds
 from hta_graph.paths.windows import StepLength, Window, WindowForm, step, step_lengths
 from hta_graph.what_if.bounds import Bounds
+
+METRIC_LABELS = {
+    "iteration": "iteration time",
+    "critical-path": "latency",
+    "exposed-communication": "exposed communication",
+    "gpu-busy": "GPU busy time",
+    "gpu-idle": "GPU idle time",
+    "memory": "peak memory",
+}
+"""What is compared, as sentences name it."""
 
 LEAST_OF_ROWS = 0.001
 """Names with less than this share of a run's critical paths are added up: no regression of a percent is one of them."""
@@ -45,7 +54,7 @@ AROUND_UNITS = 2
 SOURCE_LINE = re.compile(r"(?<![^\s():])(?:[^\s():]*[/\\])?([^\s()/\\:]+\.pyx?)\(\d+\): ")
 """A frame of Python: the folder can name a person, and each edit of the file changes the line."""
 FOLDER = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\:;,()'\"<>|]+)+[/\\](?=[^\s/\\])")
-NO_VERDICT = JobVerdict("all_steps", None, (), "none", 0, 0, 0.0, 0.0, None, None, None, (), "no_waiting")
+NO_VERDICT = JobVerdict(scope="all_steps", reason="no_waiting")
 
 
 def portable_name(name: str) -> str:
@@ -112,7 +121,7 @@ def profile_of(
         of_rank: of a job one rank in full, which shows kinds of steps, kernels and the environment.
         form: compare the steps on the CPU, or (else) their iterations.
     """
-    if isinstance(graph, JobGraph) and of_rank is not None:
+    if of_rank is not None:
         (rank,) = sides_of_steps((of_rank,), (), form)
         side = replace(side_of_job(graph, None, (), form), verdict=NO_VERDICT, steps=())
         windows = [step(number, cpu_window=form == "cpu")(graph) for number in side.path_numbers if number >= 0]
@@ -137,8 +146,7 @@ def profile_of(
 
 def _side_of_rank(side: Side) -> JobSide:
     """Return what is kept of a rank's steps."""
-    graph, lengths = side.graph, side.lengths_ns
-    listed = listed_steps(lengths).tolist()
+    graph, listed = side.graph, listed_steps(side.lengths_ns).tolist()
     paths = [side.paths[at] for at in listed]
     rank = graph.rank or 0
     host = graph.trace.settings.get("host_name")
@@ -146,18 +154,11 @@ def _side_of_rank(side: Side) -> JobSide:
         files={rank: graph.path},
         hosts={rank: host} if host else {},
         world_size=graph.trace.world_size,
-        measure=side.measure,
-        warms_up=side.warms_up,
-        every_length=tuple(lengths.tolist()),
-        usual_label=side.label,
-        usual_unexplained_ns=side.unexplained_ns,
-        steps_recorded=len(graph.steps()),
         rows=JobRows(len(paths), class_times(paths), event_times(paths), *_no_rows_of_ranks()),
         missing=(),
         verdict=NO_VERDICT,
-        step_numbers=tuple(side.numbers.tolist()),
         path_numbers=tuple(side.numbers[listed].tolist()),
-        annotations_on_path=side.annotations,
+        **{one.name: getattr(side, one.name) for one in fields(Lengths)},
     )
 
 
@@ -201,9 +202,9 @@ def _largest_operators(times: Mapping[str, int]) -> dict[str, int]:
 def _contents(rank: Side, side: JobSide) -> StepContents:
     """Return what each compared step contains, as the rank shows it; of a kind that recurs what its first one has."""
     place = {number: at for at, number in enumerate(rank.numbers.tolist())}
-    if not all(number in place for number in side.step_numbers):
-        return StepContents((None,) * len(side.step_numbers))
-    found = StepContents.of(rank.scopes).take([place[number] for number in side.step_numbers])
+    if not all(number in place for number in side.numbers.tolist()):
+        return StepContents((None,) * len(side.numbers))
+    found = StepContents.of(rank.scopes).take([place[number] for number in side.numbers.tolist()])
     return recurring(found)
 
 
@@ -274,7 +275,7 @@ def _units(names: Sequence[str], code: Ints, ns: Ints, communicates: Bools) -> U
 
 def _latencies(graph: DependencyGraph, side: JobSide) -> tuple[int, ...]:
     known: dict[int, StepLength] = {one.number: one for one in step_lengths(graph)}
-    return tuple(known[number].latency_ns if number in known else 0 for number in side.step_numbers)
+    return tuple(known[number].latency_ns if number in known else 0 for number in side.numbers.tolist())
 
 
 METRICS: Mapping[str, Callable[[Bounds], int]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from unicodedata import combining, east_asian_width
 
 HANGING = 2
 """How much further the next lines of a sentence are indented."""
@@ -46,4 +45,6 @@ def width_of(text: str) -> int:
     """Return how many columns of a terminal a text takes."""
     if text.isascii():
         return len(text)
-    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+    from rich.cells import cell_len  # late: most texts are ASCII
+
+    return cell_len(text)

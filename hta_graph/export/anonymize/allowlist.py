@@ -62,7 +62,6 @@ class ArgumentAllowlist:
 
     def __init__(self, names: Pseudonyms, numbers: IdMap, *, shapes: bool) -> None:
         self._names = names
-        self._shapes = shapes
         self.dropped: Counter[str] = Counter()
         self._rules: dict[str, Callable[[Any], Any]] = {
             **dict.fromkeys(NUMERIC_ARGUMENTS, allowed_number),

@@ -83,7 +83,8 @@ PUBLIC_SHAPES: dict[EventKind, str] = {
     EventKind.ANNOTATION: f"{STEP_NAME.pattern}|{OF_PYTORCH}",
     EventKind.GPU_ANNOTATION: f"{STEP_NAME.pattern}|{OF_PYTORCH}",
     EventKind.RUNTIME: CALL,
-    EventKind.MEMCPY: rf"Memcpy [A-Z](to|2)[A-Z]( \({MEMORY_KIND} -> {MEMORY_KIND}\))?|{COPY_KERNEL.pattern}",
+    EventKind.MEMCPY: rf"Memcpy [A-Z](to|2)[A-Z]( \({MEMORY_KIND} -> {MEMORY_KIND}\))?|{COPY_KERNEL.pattern}"
+    "|MEMORY_COPY_(HOST|DEVICE)_TO_(HOST|DEVICE)",
     EventKind.MEMSET: rf"Memset( \({MEMORY_KIND}\))?|{SET_KERNEL.pattern}",
     EventKind.OTHER: MARKER_KERNEL.pattern,
     EventKind.SYNC_RECORD: SYNC_RECORDS,

@@ -35,7 +35,6 @@ from hta_graph.export.perfetto.append_events import (
 )
 from hta_graph.export.perfetto.rewrite_rows import SharedIds, rewrite_rows, rewrite_times
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EdgeKind, Ids, Ints, edge_kinds
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.trace.gpu_clock import FileTimes
@@ -99,9 +98,7 @@ def runs_before_crossings(path: CriticalPath, base_ns: int) -> Ints:
 
 def _drawn_times(graph: DependencyGraph) -> FileTimes:
     """Return when the events' rows are drawn: at the times of their file, with multiple ranks in job time."""
-    parts = graph.rank_graphs
-    alone = graph.graph(parts[0].rank) if isinstance(graph, JobGraph) and len(parts) == 1 else graph
-    return alone.trace.file_times
+    return (graph if graph.is_job else graph.graph(graph.rank_graphs[0].rank)).trace.file_times
 
 
 def _viewer_lanes(graph: DependencyGraph) -> Ids:
@@ -280,7 +277,7 @@ class PathEvents:
 
     def _track_name(self, part: int) -> str:
         graph = self.path.graph
-        rank = graph.rank_graphs[part].rank if len(graph.rank_graphs) > 1 else graph.rank
+        rank = graph.rank_graphs[part].rank if graph.is_job else graph.rank
         of_rank = "" if rank is None else f", rank {rank}"
         is_apart = not np.array_equal(self.drawn_at.start, graph.event_table.start)
         return TRACK_PREFIX + _shortened_name(self.path.window.label) + of_rank + HOST_TIME * is_apart
@@ -428,11 +425,10 @@ def write_overlay(path: CriticalPath, target: str | Location, *, arrows: int = A
 
 def _start_overlay(path: CriticalPath, limit: int) -> tuple[Iterator[bytes], OverlayCounts]:
     graph = path.graph
-    lowest = graph.rank_graphs[0].graph.trace if len(graph.rank_graphs) > 1 else graph.trace
-    original = read_original(lowest)
+    original = read_original(graph.rank_graphs[0].graph.trace)
     wanted, crossings = runs_with_arrows(path, original.base_ns), runs_before_crossings(path, original.base_ns)
     arrows = PathArrows(wanted[: max(limit, 0)], crossings[: max(limit, 0)])
-    if isinstance(graph, JobGraph) and len(graph.rank_graphs) > 1:
+    if graph.is_job:
         is_merged = len({part.graph.path for part in graph.rank_graphs}) == 1
         content = (_merged_chunks if is_merged else _job_chunks)(path, graph, original, arrows)
     else:
@@ -459,7 +455,7 @@ def _target_of_file(path: CriticalPath, original: OriginalTrace) -> OverlayTarge
     )
 
 
-def _job_chunks(path: CriticalPath, job: JobGraph, first: OriginalTrace, arrows: PathArrows) -> Iterator[bytes]:
+def _job_chunks(path: CriticalPath, job: DependencyGraph, first: OriginalTrace, arrows: PathArrows) -> Iterator[bytes]:
     """Yield the rows of all ranks in job time, rank by rank, and behind them the path's."""
     numbers, places = SharedIds(), dict[int, Record]()
     events = np.unique(path.runs.event[arrows.to_events])
@@ -487,7 +483,9 @@ def _job_chunks(path: CriticalPath, job: JobGraph, first: OriginalTrace, arrows:
     yield b"\n" + first.text[first.end :]
 
 
-def _merged_chunks(path: CriticalPath, job: JobGraph, original: OriginalTrace, arrows: PathArrows) -> Iterator[bytes]:
+def _merged_chunks(
+    path: CriticalPath, job: DependencyGraph, original: OriginalTrace, arrows: PathArrows
+) -> Iterator[bytes]:
     """Yield a file of merged ranks, its rows in job time and else as they are, and behind them the path's."""
     ranks = [(job.graph(part.rank), part.graph) for part in job.rank_graphs]
     yield from rewrite_times(original, ranks).text(0, original.end)

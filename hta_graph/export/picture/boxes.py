@@ -17,7 +17,6 @@ from hta_graph.base.errors import QueryError
 from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.export.picture.style import MAX_NAME_LENGTH, format_duration, short_label
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName
-from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import RETURNS, WITHIN_A_LANE, Bools, BoundBy, EdgeKind, EventKind, Ids, Ints
 from hta_graph.paths.binding_edges import walk_back_from_end
 from hta_graph.paths.critical_path import CriticalPath
@@ -329,7 +328,7 @@ class _LaneCrossings:
 
     def _wait_note(self, at: int) -> str:
         """Say how long the rank waited that a crossing from another one leads to."""
-        if self._parts[0, at] == self._parts[1, at] or not isinstance(self._graph, JobGraph):
+        if self._parts[0, at] == self._parts[1, at]:
             return ""
         came_last, waited = (self._graph.rank_graphs[place].rank for place in self._parts[:, at].tolist())
         time_ns = int(self._graph.waited(self._target[at : at + 1])[0])

@@ -231,9 +231,7 @@ class DotDrawing:
         if lane < 0:
             return "nothing recorded"
         place = int(self.graph.rank_index_of_lane[lane])
-        of_rank = (
-            f"rank {self.graph.rank_graphs[place].rank}: " if len(self.graph.rank_graphs) > 1 and place >= 0 else ""
-        )
+        of_rank = f"rank {self.graph.rank_graphs[place].rank}: " if self.graph.is_job and place >= 0 else ""
         return of_rank + short_label(self.graph.lanes.labels[lane], 60)
 
     def _heading_text(self, boxes: Sequence[Box], links: Sequence[Link]) -> str:

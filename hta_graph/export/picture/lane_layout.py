@@ -255,9 +255,7 @@ def lane_scene(path: CriticalPath, finest_ns: int, kinds: Collection[EdgeKind] |
 def lane_label(path: CriticalPath, lane: int, size: int) -> str:
     """Name a lane, of a job with its rank."""
     graph = path.graph
-    of_rank = (
-        f"rank {graph.rank_graphs[int(graph.rank_index_of_lane[lane])].rank}: " if len(graph.rank_graphs) > 1 else ""
-    )
+    of_rank = f"rank {graph.rank_graphs[int(graph.rank_index_of_lane[lane])].rank}: " if graph.is_job else ""
     return of_rank + short_label(graph.lanes.labels[lane], size - len(of_rank))
 
 

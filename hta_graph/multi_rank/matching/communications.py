@@ -104,7 +104,7 @@ WORKER, ROOT = "Worker", "Root"
 
 
 @dataclass(frozen=True)
-class Recording:
+class RankRecording:
     """Where and when a rank was recorded: its host's name if the trace says it, the first and the last time (ns).
 
     ``gpu_ahead`` is how far its GPU's clock is ahead of its host's (ns) in the file; times here are all the host's.
@@ -146,7 +146,7 @@ class RankCommunications:
     name: list[str]
     group: list[str | None]
     arguments: dict[str, list[Any]]
-    recording: Recording = Recording()
+    recording: RankRecording = RankRecording()
 
     def __len__(self) -> int:
         return len(self.row)

@@ -31,7 +31,7 @@ from hta_graph.multi_rank.matching.communications import (
     WORKER,
     ProcessGroup,
     RankCommunications,
-    Recording,
+    RankRecording,
     count_elements,
     gloo_process_groups,
     group_descriptions,
@@ -179,7 +179,7 @@ def read_gloo_communications(graph: DependencyGraph) -> RankCommunications:
     if not numbers:
         return made
     told = tuple(group_descriptions(found.distributed, [own.name for own in groups]))
-    return replace(made, recording=Recording(groups=tuple(map(str, groups)), group_descriptions=told))
+    return replace(made, recording=RankRecording(groups=tuple(map(str, groups)), group_descriptions=told))
 
 
 def _queues_of_lanes(threads: Sequence[tuple[int, int]], groups: Mapping[int, ProcessGroup]) -> dict[int, int]:

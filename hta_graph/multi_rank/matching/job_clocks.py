@@ -18,7 +18,7 @@ import numpy as np
 
 from hta_graph.base.arrays import distinct, first_of_runs
 from hta_graph.model import Floats, Ints
-from hta_graph.multi_rank.matching.communications import Match, RankCommunications, Recording
+from hta_graph.multi_rank.matching.communications import Match, RankCommunications, RankRecording
 from hta_graph.multi_rank.matching.pair_clocks import (
     SAME_CLOCK,
     UNKNOWN_ERROR,
@@ -185,7 +185,7 @@ def job_clocks(matches: Sequence[Match], members: Mapping[int, RankCommunication
 def clocks_from_arrivals(
     matches: Sequence[Match],
     attended: Mapping[int, ArrivalsAndEnds],
-    recordings: Mapping[int, Recording],
+    recordings: Mapping[int, RankRecording],
     on_cpu: Set[int] = frozenset(),
 ) -> JobClocks:
     """Estimate clocks from arrivals and ends; of those that ran on the CPU of a named host one is exact."""
@@ -277,7 +277,7 @@ def _tighten_all(clocks: Mapping[int, RankClock], evidence: ClockEvidence) -> di
     }
 
 
-def _at_recording_middle(clock: RankClock, recording: Recording) -> RankClock:
+def _at_recording_middle(clock: RankClock, recording: RankRecording) -> RankClock:
     """Give a clock at the middle of its rank's trace."""
     line = ClockLine(clock.line.ahead_at(recording.middle), clock.line.drift, recording.middle)
     return replace(clock, line=line, host=recording.host, gpu_ahead=recording.gpu_ahead)

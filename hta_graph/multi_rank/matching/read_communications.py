@@ -35,7 +35,7 @@ from hta_graph.multi_rank.matching.communications import (
     SPLITS,
     UNKNOWN_RANK,
     RankCommunications,
-    Recording,
+    RankRecording,
     group_descriptions,
     integer_argument,
     listed_ranks,
@@ -367,9 +367,9 @@ def read_communications(graph: DependencyGraph) -> RankCommunications:
     return replace(both, recording=replace(_recording(graph), groups=groups, group_descriptions=descriptions))
 
 
-def _recording(graph: DependencyGraph) -> Recording:
+def _recording(graph: DependencyGraph) -> RankRecording:
     events = graph.event_table
     begin, end = int(events.start.min()) if len(events) else 0, int(events.end.max(initial=0))
     offsets = [clock.offset_at((begin + end) // 2) for clock in graph.trace.gpu_clock]
     # A rank has one GPU; of several the one that is furthest from the host.
-    return Recording(graph.trace.settings.get("host_name"), begin, end, max(offsets, key=abs, default=0))
+    return RankRecording(graph.trace.settings.get("host_name"), begin, end, max(offsets, key=abs, default=0))

@@ -12,12 +12,12 @@ from hta_graph.base.arrays import freeze, take_or
 from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.job_graph import shift_to_job_time
 from hta_graph.graph.points import event_of, is_end, start_point
 from hta_graph.graph.rank_summary import RankSummary, StepColumns, WindowRecord, fingerprint
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Ids, Ints
 from hta_graph.multi_rank.communication_edges import HostCommunications, arrival_points
-from hta_graph.multi_rank.job_trace import shift_to_job_time
 from hta_graph.multi_rank.join_ranks import isolated_rank_job, with_host_communications
 from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.job_clocks import RankClock

@@ -14,7 +14,7 @@ from hta_graph.model import Bools, EventKind, Floats, Ids, Ints
 from hta_graph.trace.memory_limit import ColumnsLimit
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.export import THREAD_MASK, Export, RankProcess
-from hta_graph.trace.nsys.sources import SYNCS, Batch
+from hta_graph.trace.nsys.sources import SYNCS, SourceRows
 from hta_graph.trace.profiler_names import AUTOGRAD_OPERATOR, CATEGORY
 from hta_graph.trace.recorded import ABSENT, Collected, Numbering, Recorded, join_column
 
@@ -30,7 +30,7 @@ class _Collector:
         self.held = 0
         self.names, self.threads, self.streams = Numbering(), Numbering(), Numbering()
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: SourceRows) -> None:
         """Add the rows of one table."""
         is_operator = batch["is operator"] > 0
         kind = np.full(len(batch), CATEGORY[batch.source.category], np.int8)
@@ -119,7 +119,7 @@ def _narrowed(name: str, column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] |
     return column
 
 
-def thread_numbers(batch: Batch) -> Ints:
+def thread_numbers(batch: SourceRows) -> Ints:
     """Return the thread of each row; what no thread did has the device that did it as a negative number."""
     return batch["thread"] & THREAD_MASK if "thread" in batch.numbers else -2 - batch["device"]
 

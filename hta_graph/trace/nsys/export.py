@@ -36,8 +36,8 @@ from hta_graph.trace.nsys.sources import (
     SYNCS,
     THREAD_BITS,
     UNNAMED,
-    Batch,
     Source,
+    SourceRows,
     call_name,
     is_operator,
     sync_name,
@@ -296,7 +296,7 @@ class Export:
         rows: Ints | Ids | None = None,
         *,
         detailed: bool = False,
-    ) -> Iterator[Batch]:
+    ) -> Iterator[SourceRows]:
         """Yield the rows of the ranks' processes, always in the same order; times count from the session's start.
 
         Args:
@@ -347,7 +347,7 @@ class Export:
         of_ranks = {process.key for process in self.processes}
         return sorted(thread for thread in found if thread >> THREAD_BITS in of_ranks)
 
-    def _finished(self, source: Source, batch: Batch) -> Batch:
+    def _finished(self, source: Source, batch: SourceRows) -> SourceRows:
         numbers = dict(batch.numbers)
         for side in ("start", "end"):
             numbers[side] = np.where(numbers[side] == NO_TIME, NO_TIME, numbers[side] - self._begins_at)
@@ -371,7 +371,7 @@ class Export:
     def _collectives(self) -> dict[tuple[int, int], dict[str, Any]]:
         return collective_arguments(self.database, {process.key: process.rank for process in self.processes})
 
-    def _devices_of(self, batch: Batch) -> Ints:
+    def _devices_of(self, batch: SourceRows) -> Ints:
         known = [
             (process, context, device)
             for process, contexts in self._contexts.items()
@@ -383,7 +383,7 @@ class Export:
         return device
 
     @staticmethod
-    def _are_operators(batch: Batch) -> Ints:
+    def _are_operators(batch: SourceRows) -> Ints:
         numbered, inputs = batch["sequence"] >= 0, batch["has inputs"] > 0
         written = numbered | inputs | (batch["operator"] >= 0)
         keys = list(zip(batch.names, numbered.tolist(), inputs.tolist(), written.tolist(), strict=True))
@@ -392,7 +392,7 @@ class Export:
 
     # -- synchronization ----------------------------------------------------------------------------------------------
 
-    def _with_calls(self, batch: Batch) -> Batch:
+    def _with_calls(self, batch: SourceRows) -> SourceRows:
         """Name records by their calls, and find the call that recorded the event for which each waits."""
         key, name = self._calls_of_syncs
         at = find_sorted(self._pair_key(batch["process"], batch["correlation"]), key)
@@ -426,7 +426,7 @@ class Export:
         order = np.lexsort((found["correlation"], found["event"], found["process"]))
         return {name: column[order] for name, column in found.items()}
 
-    def _records_of(self, batch: Batch) -> Ints:
+    def _records_of(self, batch: SourceRows) -> Ints:
         """Return the record that each row waits for (-1: none): by the number of the record, else the event's last."""
         records = self._records
         found = np.full(len(batch), -1, np.int64)

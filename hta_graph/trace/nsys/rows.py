@@ -13,14 +13,14 @@ from hta_graph.model import Ids
 from hta_graph.trace.nsys.columns import thread_name, thread_numbers
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.export import THREAD_MASK, Export
-from hta_graph.trace.nsys.sources import CALLS, KERNELS, NO_TIME, RANGES, START_END, SYNCS, THREAD_BITS, Batch
+from hta_graph.trace.nsys.sources import CALLS, KERNELS, NO_TIME, RANGES, START_END, SYNCS, THREAD_BITS, SourceRows
 
-Row = dict[str, Any]
+JsonRow = dict[str, Any]
 AnyRow = TypeVar("AnyRow")
 PIECE_ROWS = 1 << 12
 
 
-def _times(batch: Batch) -> Iterator[Row]:
+def _times(batch: SourceRows) -> Iterator[JsonRow]:
     """Yield the times of rows in µs, as JSON has them; nothing where there is none."""
     for start, end in zip(batch["start"].tolist(), batch["end"].tolist(), strict=True):
         if start == NO_TIME or end == NO_TIME:
@@ -29,7 +29,7 @@ def _times(batch: Batch) -> Iterator[Row]:
             yield {"ts": start / 1000, "dur": (end - start) / 1000}
 
 
-def _stream_args(batch: Batch) -> Iterator[Row]:
+def _stream_args(batch: SourceRows) -> Iterator[JsonRow]:
     names = ("device", "context", "stream", "correlation")
     columns = [batch[name].tolist() for name in names]
     extra = {name: batch[name].tolist() for name in ("bytes", "graph", "graph node", *GPU_DETAILS)}
@@ -46,7 +46,7 @@ GPU_DETAILS = ("registers per thread", "shared memory", "dynamic shared memory")
 ARG_OF = {"graph": "graph id", "graph node": "graph node id"}
 
 
-def _kernel_args(batch: Batch) -> Iterator[Row]:
+def _kernel_args(batch: SourceRows) -> Iterator[JsonRow]:
     grids = [list(zip(*(batch[f"{kind}{axis}"].tolist() for axis in "XYZ"), strict=True)) for kind in ("grid", "block")]
     known = batch.texts.get("arguments") or [None] * len(batch)
     for args, grid, block, collective in zip(_stream_args(batch), *grids, known, strict=True):
@@ -54,19 +54,19 @@ def _kernel_args(batch: Batch) -> Iterator[Row]:
         yield {**args, **shape, **(collective or {})}
 
 
-def _sync_args(batch: Batch) -> Iterator[Row]:
+def _sync_args(batch: SourceRows) -> Iterator[JsonRow]:
     columns = (batch["event"].tolist(), batch["record stream"].tolist(), batch["record"].tolist())
     for args, name, event, stream, record in zip(_stream_args(batch), batch.names, *columns, strict=True):
         found = {"wait_on_stream": stream, "wait_on_cuda_event_record_corr_id": record, "wait_on_cuda_event_id": event}
         yield {**args, "cuda_sync_kind": name, **{key: value for key, value in found.items() if value >= 0}}
 
 
-def _call_args(batch: Batch) -> Iterator[Row]:
+def _call_args(batch: SourceRows) -> Iterator[JsonRow]:
     for correlation, result in zip(batch["correlation"].tolist(), batch["result"].tolist(), strict=True):
         yield {key: value for key, value in (("correlation", correlation), ("result", result)) if value > 0}
 
 
-def _range_args(batch: Batch) -> Iterator[Row]:
+def _range_args(batch: SourceRows) -> Iterator[JsonRow]:
     columns = [batch[name].tolist() for name in ("is operator", "sequence", "operator", "domain", "type")]
     texts = batch.texts.get("text") or [None] * len(batch)
     for text, is_operator, sequence, number, domain, kind in zip(texts, *columns, strict=True):
@@ -94,16 +94,16 @@ def input_sizes(text: object) -> list[Any] | None:
     return found if isinstance(found, list) else None
 
 
-ARGUMENTS: dict[str, Callable[[Batch], Iterator[Row]]] = {
+ARGUMENTS: dict[str, Callable[[SourceRows], Iterator[JsonRow]]] = {
     KERNELS: _kernel_args, SYNCS: _sync_args, CALLS: _call_args, RANGES: _range_args,
 }  # fmt: skip
 
 
-def _no_args(batch: Batch) -> Iterator[Row]:
+def _no_args(batch: SourceRows) -> Iterator[JsonRow]:
     return ({} for _ in batch.names)
 
 
-def _categories(batch: Batch) -> list[str]:
+def _categories(batch: SourceRows) -> list[str]:
     if batch.source.table == RANGES:
         return [
             "cpu_op" if is_operator else batch.source.category for is_operator in (batch["is operator"] > 0).tolist()
@@ -125,7 +125,7 @@ class _Writer:
         suffix = self._suffix[process]
         return f"{number}{suffix}" if suffix else number
 
-    def rows(self, batch: Batch) -> Iterator[Row]:
+    def rows(self, batch: SourceRows) -> Iterator[JsonRow]:
         """Yield the rows of a batch."""
         on_stream = "stream" in batch.numbers
         arguments = ARGUMENTS.get(batch.source.table, _stream_args if on_stream else _no_args)(batch)
@@ -141,7 +141,7 @@ class _Writer:
             place = {"pid": self._pid(process, pid), "tid": tid}
             yield {"ph": "X", "cat": kind, "name": name, **place, **times, "args": args}
 
-    def metadata(self) -> Iterator[Row]:
+    def metadata(self) -> Iterator[JsonRow]:
         """Yield what processes and threads are called."""
         for process in self._export.processes:
             whose = f"rank {process.rank}: " if self._suffix[process.key] else ""
@@ -157,7 +157,7 @@ class _Writer:
 
 
 def read_rows(
-    path: Location, wanted: Ids, make: Callable[[Row], AnyRow], *, salvage: bool = False
+    path: Location, wanted: Ids, make: Callable[[JsonRow], AnyRow], *, salvage: bool = False
 ) -> tuple[dict[int, AnyRow], dict[str, Any]]:
     """Return what is made of the rows at some places (ascending) of an export, and its header.
 

@@ -43,7 +43,7 @@ Texts = dict[str, list[Any]]
 
 
 @dataclass(frozen=True)
-class Batch:
+class SourceRows:
     """Rows of one table: columns of numbers (-1 where absent), the rows' names, and texts by column."""
 
     source: Source
@@ -58,7 +58,7 @@ class Batch:
         found = self.numbers.get(column)
         return np.full(len(self), -1, np.int64) if found is None else found
 
-    def take(self, kept: Bools) -> Batch:
+    def take(self, kept: Bools) -> SourceRows:
         """Select rows."""
         if kept.all():
             return self
@@ -167,13 +167,13 @@ class Source:
         found = f"{of} {where}"
         return found.replace(THREADS, ", ".join(map(str, threads()))) if THREADS in found else found
 
-    def batch(self, database: Database, numbers: Numbers, texts: Texts) -> Batch:
+    def batch(self, database: Database, numbers: Numbers, texts: Texts) -> SourceRows:
         """Name rows.
 
         Raises:
             TraceError: the file is damaged.
         """
-        return Batch(self, numbers, self.name(database, numbers, texts), texts)
+        return SourceRows(self, numbers, self.name(database, numbers, texts), texts)
 
 
 def _columns_of(expression: str) -> set[str]:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.facts import PathFacts
 from analyses.advice.gains import GLOO, HOST_WORK, Gains
+from analyses.advice.rule import PathFinding
 from analyses.advice.verdict import listed_advice, replayed_advice, replayed_verdict, verdict_sentences
 from analyses.questions.what_if import what_if, what_if_lines
 from analyses.report.summary import summary_of

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.facts import PathFacts
+from analyses.advice.rule import PathFinding
 from analyses.advice.rules import advice_of, verdict_of
 from tests.support.gloo_builder import GlooRank, late_ranks
 from tests.support.two_rank_job import one_rank, small_job

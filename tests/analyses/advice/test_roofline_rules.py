@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.facts import PathFacts
+from analyses.advice.rule import PathFinding
 from analyses.advice.rules import advice_of
 from analyses.advice.savings import with_savings
 from hta_graph.graph.dependency_graph import DependencyGraph

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.facts import PathFacts
+from analyses.advice.rule import PathFinding
 from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES, advice_of, verdict_of
 from tests.advice_accuracy import OWN_PROGRAMS, guard_rates, own_rates, rates
 from tests.support.cuda_graph_replay import replayed_graph

@@ -9,12 +9,13 @@ import pytest
 
 import analyses
 import hta_graph as hg
-from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.facts import PathFacts
 from analyses.advice.host_rules import loading_of_window
-from analyses.advice.rules import ADVICE_RULES, VERDICT_RULES, advice_of, verdict_of
-from analyses.advice.savings import REMEDIES, with_savings
+from analyses.advice.job_verdict import delay_next_to_saving
+from analyses.advice.rule import PathFinding
+from analyses.advice.rules import RULES, advice_of, verdict_of
+from analyses.advice.savings import with_savings
 from analyses.advice.verdict import listed_advice, replayed_advice
-from analyses.messages.verdict import delay_next_to_saving
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.what_if.reliability import reliability_after
 from tests.advice_accuracy import CHANGES, changed, graph_of_run
@@ -38,10 +39,6 @@ def replayed(graph: DependencyGraph, window: hg.Window | None = None) -> dict[st
     return {one.rule: one for one in with_savings(facts, [*verdict_of(facts), *advice_of(facts)])}
 
 
-def test_every_remedy_is_that_of_a_rule() -> None:
-    assert set(REMEDIES) <= {rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)}
-
-
 @pytest.mark.parametrize("name", ["sample_trace.json.gz", deep("slower_trace.json.gz"), "four_ranks"])
 def test_no_remedy_saves_more_than_its_bound(name: str) -> None:
     path = FOLDER / name
@@ -49,7 +46,7 @@ def test_no_remedy_saves_more_than_its_bound(name: str) -> None:
     told = 0
     for window in (hg.step(2), hg.step(3), hg.whole()):
         for rule, one in replayed(graph, window).items():
-            assert (one.saves_ns is not None) == (rule in REMEDIES)
+            assert (one.saves_ns is not None) == (RULES[rule].remedy is not None)
             if one.saves_ns is not None and one.saves_at_most_ns is not None:
                 assert 0 <= one.saves_ns <= one.saves_at_most_ns <= (one.bound_ns or 0)
                 told += 1

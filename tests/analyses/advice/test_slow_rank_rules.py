@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from analyses.advice.facts import PathFacts, PathFinding
+from analyses.advice.facts import PathFacts
+from analyses.advice.rule import PathFinding
 from analyses.advice.rules import advice_of
 from tests.support.gloo_builder import MAIN, GlooRank
 from tests.support.rank_builder import RankBuilder

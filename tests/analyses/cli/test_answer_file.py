@@ -32,7 +32,9 @@ def test_the_suffix_selects_the_format(
 ) -> None:
     target = tmp_path / f"answer.{option}"
     expected = run_command(capsys, "temporal-breakdown", trace, f"--{option}", "-")[1]
-    assert run_command(capsys, "temporal-breakdown", trace, "--output", target) == (0, "", "")
+    first = run_command(capsys, "temporal-breakdown", trace)[1].splitlines()[0]
+    said = f"{first}\n" if option == "json" else ""
+    assert run_command(capsys, "temporal-breakdown", trace, "--output", target) == (0, said, "")
     assert target.read_bytes() == expected.encode()
 
 
@@ -46,7 +48,7 @@ def test_a_text_without_formats_goes_to_any_file(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("options", "said", "status"),
     [
-        (["-o", "a.csv"], "a.csv: this command writes .json or text; name another file", 2),
+        (["-o", "a.html"], "a.html: this command writes .json, .csv or text; name another file", 2),
         (["-o", "a.json", "--json", "b.json"], "a.json: --json names this output too; omit one of them", 2),
         (["-o", "a.txt", "--json", "b.json"], "a.txt: --json leaves no text to write there; omit one of them", 2),
         (["-o", "trace.json"], "trace.json: is an input", 1),

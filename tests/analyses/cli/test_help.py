@@ -14,8 +14,10 @@ import hta_graph as hg
 from analyses.cli.all_commands import COMMAND_GROUPS, COMMANDS
 from analyses.cli.command import CommandGroup
 from analyses.cli.main import main
+from analyses.cli.options import SHOWN_BY_HELP_ALL
 from analyses.cli.parser import EXIT_STATUSES, FIRST_COMMANDS
 from tests.support.astra_log import Ran, log_text, write_workload
+from tests.support.cli_parsers import options_of
 from tests.support.command_line import run_command
 from tests.support.deep_tests import deep
 from tests.support.host_builder import host_of
@@ -90,11 +92,11 @@ def test_every_example_of_a_command_runs(
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", BY_NAME)
-def test_the_help_of_a_command_shows_examples_statuses_and_the_page(
+def test_the_full_help_of_a_command_shows_examples_statuses_and_the_page(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    status, out, err = run_command(capsys, *name.split(), "--help")
+    status, out, err = run_command(capsys, *name.split(), "--help-all")
     assert (status, err) == (0, "")
     shown = " ".join(out.split())
     about = BY_NAME[name]
@@ -102,12 +104,40 @@ def test_the_help_of_a_command_shows_examples_statuses_and_the_page(
     assert [line for line in about.examples if f"\n  hta-graph {line}\n" not in out] == []
     assert [text for number, text in EXIT_STATUSES.items() if f"{number} {text}" not in shown] == []
     assert out.endswith(f"more: docs/{about.page}\n")
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_help_of_a_command_fits_a_page_with_examples_first(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    status, out, err = run_command(capsys, *name.split(), "--help")
+    assert (status, err) == (0, "")
+    assert len(out.splitlines()) <= 30
+    assert max(len(line) for line in out.splitlines() if not line.startswith(("  hta-graph ", "usage: "))) <= 80
+    assert out.index("\nexamples ") < out.index("\noptions:")
+    assert [line for line in BY_NAME[name].examples if f"\n  hta-graph {line}\n" not in out] == []
+    known = {option for action in options_of(tuple(name.split())) for option in action.option_strings}
+    usual = {"--rank", "-o", "--json", "--step", "--annotation", "--window", "--whole"} & known
+    assert [option for option in usual if not re.search(rf"^  {option}[ ,]", out, re.MULTILINE)] == []
+    assert out.endswith(f"more: docs/{BY_NAME[name].page}; hta-graph {name} --help-all\n")
     assert run_command(capsys, "help", *name.split()) == (0, out, "")
+
+
+def test_the_page_of_commands_has_the_options_that_the_short_help_leaves_out() -> None:
+    left_out = {
+        option
+        for name in BY_NAME
+        for action in options_of(tuple(name.split()))
+        if action.dest in SHOWN_BY_HELP_ALL
+        for option in action.option_strings
+    }
+    assert [option for option in sorted(left_out) if f"`{option}" not in PAGE] == []
 
 
 def test_the_help_of_a_command_lists_no_other_command(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run_command(capsys, "info", "--help")
-    assert "--salvage" in out
+    assert "--formats" in out
     assert not [group for group in GROUPS if f"\n{group}:" in out]
 
 

@@ -6,6 +6,7 @@ import csv
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import hta_graph as hg
@@ -53,9 +54,8 @@ def test_the_graph_of_one_rank_as_json_has_no_keys_of_a_job(capsys: pytest.Captu
 def test_the_graph_of_a_job_as_parquet(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     assert run_command(capsys, "graph", folder, "--parquet", tmp_path / "g")[0] == 0
-    loaded = hg.load_graph(tmp_path / "g")
-    assert isinstance(loaded, hg.JobGraph)
-    assert hg.critical_path(loaded).by_rank_ns == hg.critical_path(hg.read_job(folder)).by_rank_ns
+    events = pd.read_parquet(tmp_path / "g" / "events.parquet")
+    assert events["rank"].tolist() == hg.read_job(folder).events["rank"].tolist()
 
 
 @pytest.mark.sampled(3)

@@ -69,7 +69,7 @@ def test_earlier_names_of_options_work_and_are_not_listed(tmp_path: Path, capsys
     capsys.readouterr()
     for words in (["critical-path"], ["chakra", "link"]):
         with pytest.raises(SystemExit):
-            main([*words, "--help"])
+            main([*words, "--help-all"])
     out = capsys.readouterr().out
     assert "--summaries" in out
     assert not [name for name in ("--skeletons", "--output-file", "--chakra-host-trace") if name in out]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from analyses.display.labels import CAUSE, EDGE, MEANING, REASON, SHORT, SHORT_IN_SERVING, class_meanings, short_labels
-from analyses.messages.serving import BOUNDS
 from analyses.questions.idle_time import LaunchGap
+from analyses.questions.serving import BOUND_LABELS
 from hta_graph.model import BoundBy, EdgeKind, GapCause, Reason
 from hta_graph.paths.engine_gaps import StepGapCause
 from tests.support.trace_builder import TraceBuilder
@@ -32,7 +32,7 @@ def test_short_words_of_each_class_and_cause_fit_a_cell() -> None:
 
 
 def test_short_words_of_serving_fit_a_cell_and_change_no_others() -> None:
-    known = {*BOUNDS, *(cause.label for cause in StepGapCause)}
+    known = {*BOUND_LABELS, *(cause.label for cause in StepGapCause)}
     assert set(SHORT_IN_SERVING) <= known
     assert not known & set(SHORT)
     assert max(map(len, SHORT_IN_SERVING.values())) <= 19

@@ -265,7 +265,7 @@ def test_every_answer_about_a_shared_trace_fits(trace: Path) -> None:
 def test_many_ranks_are_answered_by_their_summaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = sample_folder(tmp_path)
     whole = {tool: answer(root, tool, {"trace": "four_ranks"}) for tool in ("critical_path", "stragglers")}
-    monkeypatch.setattr("hta_graph.multi_rank.summary_job.MANY_RANKS", 2)
+    monkeypatch.setattr("hta_graph.multi_rank.read_engine.memory_share", lambda: 0)
     for tool, expected in whole.items():
         found = answer(root, tool, {"trace": "four_ranks"})
         assert found["verdict"] == expected["verdict"]

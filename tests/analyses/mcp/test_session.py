@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import time
 from pathlib import Path
 from shutil import which
 from subprocess import PIPE
@@ -16,6 +18,7 @@ from analyses.mcp.answers import MOST_TOKENS, tokens_at_most
 from analyses.mcp.tools import TOOLS
 from tests.support.deep_tests import deep
 from tests.support.mcp_session import HAS_CLIENT, WITHOUT_CLIENT, call_all, in_session, sample_folder, server_command
+from tests.support.trace_builder import TraceBuilder
 
 pytestmark = pytest.mark.skipif(not HAS_CLIENT, reason=WITHOUT_CLIENT)
 TRACE = {"trace": "sample_trace.json.gz"}
@@ -180,3 +183,33 @@ def test_questions_at_the_same_time_are_all_answered_as_one_after_the_other(tmp_
     of_server = re.compile(r'"server":"[^"]*"')
     assert [of_server.sub("", text) for text in together] == [of_server.sub("", text) for text in alone]
     assert len(progress) >= len(calls)
+
+
+@pytest.mark.slow
+def test_a_pattern_without_end_is_an_error_and_the_next_question_is_answered_meanwhile(tmp_path: Path) -> None:
+    import anyio
+
+    root, said = sample_folder(tmp_path), list[tuple[str, str]]()
+    trace = TraceBuilder()
+    trace.op("a" * 24 + "b" + "a" * 10_000 + "b", 0, 40)
+    trace.launch("gemm", (10, 20), (30, 150), 5)
+    trace.write(root / "long_name.json")
+
+    async def act(client: Any) -> float:
+        async def ask(name: str, arguments: dict[str, Any]) -> None:
+            said.append((name, text_of(await client.call_tool(name, arguments))))
+
+        for opened in ({"trace": "long_name.json"}, TRACE):
+            await client.call_tool("open", opened)
+        began = time.monotonic()
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask, "what_if", {"trace": "long_name.json", "changes": ["scale (a+)+$=0.5"]})
+            await anyio.sleep(1)
+            group.start_soon(ask, "open", TRACE)
+        return time.monotonic() - began
+
+    took = in_session(root, act)
+    assert [name for name, _ in said] == ["open", "what_if"], (took, said)
+    assert "takes too long: stopped after 5 s" in said[1][1]
+    # The limit is of processor time: a busy machine takes longer.
+    assert took < 8 * max(os.getloadavg()[0] / (os.cpu_count() or 1), 1)

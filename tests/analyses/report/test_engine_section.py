@@ -11,8 +11,7 @@ import pytest
 import hta_graph as hg
 from analyses.cli.main import main
 from analyses.declare.scope import whole
-from analyses.messages.serving import PARTS
-from analyses.questions.serving import answer, time_parts
+from analyses.questions.serving import PARTS, answer, time_parts
 from analyses.report.engine_section import BOTTOM, MOST_BARS, TOP, EngineSection, engine_sections, steps_figure
 from analyses.report.page_tables import Section, SectionTable
 from analyses.report.timeline import timeline_page

@@ -10,8 +10,8 @@ import pytest
 
 import hta_graph as hg
 from analyses.report.gain_curves import (
-    Gain,
-    Gains,
+    OpportunityCurve,
+    OpportunityCurves,
     conclusion_without_curves,
     corner_text,
     find_gains,
@@ -29,13 +29,13 @@ from tests.support.trace_builder import TraceBuilder
 
 
 @pytest.fixture(scope="module")
-def sample_gains() -> Gains:
+def sample_gains() -> OpportunityCurves:
     graph = hg.build_graph(hg.read_trace(SAMPLES / "sample_trace.json.gz"))
     return find_gains(graph, hg.step(2)(graph))
 
 
 @pytest.fixture(scope="module")
-def job_gains() -> Gains:
+def job_gains() -> OpportunityCurves:
     job = hg.read_job(SAMPLES / "four_ranks")
     return find_gains(job, hg.step(2)(job))
 
@@ -45,7 +45,7 @@ def saying(kind: str, name: str, *corners: tuple[float, int, int, str | None], g
     curve = Curve(f"{kind}:{name}", 1_000_000, corners)
     one = Opportunity(kind, name, corners[0][2], round(1e6 - curve.at(0.5)), 1_000_000 - corners[-1][1], None)
     window = hg.whole()(graph)
-    return Gains(graph, window, pd.DataFrame(), [Gain(one, (), curve)]).conclusion
+    return OpportunityCurves(graph, window, pd.DataFrame(), [OpportunityCurve(one, (), curve)]).conclusion
 
 
 @pytest.fixture
@@ -56,7 +56,9 @@ def graph(tmp_path: Path) -> hg.DependencyGraph:
 
 
 @pytest.mark.slow
-def test_a_conclusion_names_what_a_person_can_change(sample_gains: Gains, job_gains: Gains) -> None:
+def test_a_conclusion_names_what_a_person_can_change(
+    sample_gains: OpportunityCurves, job_gains: OpportunityCurves
+) -> None:
     assert sample_gains.conclusion == (
         "Largest saving: aten::mm at 2x speed saves 220.0 µs (19%); removing it saves 440.0 µs (38%)."
     )
@@ -66,7 +68,7 @@ def test_a_conclusion_names_what_a_person_can_change(sample_gains: Gains, job_ga
     )
 
 
-def test_without_curves_a_conclusion_tells_what_comes_next(job_gains: Gains) -> None:
+def test_without_curves_a_conclusion_tells_what_comes_next(job_gains: OpportunityCurves) -> None:
     listed = opportunity_rows(replay_graph(job_gains.graph, resolved_window(job_gains.window)))
     window, length = job_gains.window, job_gains.window.end_ns - job_gains.window.start_ns
     nothing = RankPathTotals((), ())
@@ -101,10 +103,10 @@ def test_a_conclusion_tells_where_it_stops_paying(
     assert saying(kind, name, *corners, graph=graph) == said
 
 
-def test_a_conclusion_is_about_a_class_only_where_that_is_a_thing_to_change(sample_gains: Gains) -> None:
+def test_a_conclusion_is_about_a_class_only_where_that_is_a_thing_to_change(sample_gains: OpportunityCurves) -> None:
     by_what = {gain.chosen.what: gain for gain in sample_gains.drawn}
     computes, multiplies = by_what["class:gpu_compute_bound"], by_what["operator:aten::mm"]
-    loads = Gain(Opportunity("class", "data_loading", 600_000, 300_000, 600_000, None), (), computes.curve)
+    loads = OpportunityCurve(Opportunity("class", "data_loading", 600_000, 300_000, 600_000, None), (), computes.curve)
     first = [replace(sample_gains, drawn=drawn).conclusion for drawn in ([computes, multiplies], [loads, multiplies])]
     assert first[0].startswith("Largest saving: aten::mm at")
     assert first[1].startswith("Largest saving: data loading at")
@@ -120,7 +122,7 @@ def test_a_corner_that_hardly_bends_or_comes_last_is_not_told(graph: hg.Dependen
     assert saying("kernel", "gemm", *corners, graph=graph).endswith("removing it saves 477.2 µs (48%).")
 
 
-def test_one_gain_under_several_names_is_drawn_once_by_what_can_be_changed(sample_gains: Gains) -> None:
+def test_one_gain_under_several_names_is_drawn_once_by_what_can_be_changed(sample_gains: OpportunityCurves) -> None:
     drawn = {gain.chosen.what: [other.what for other in gain.alike] for gain in sample_gains.drawn}
     assert drawn["operator:aten::mm"] == ["kernel:ampere_sgemm_64x32_tn"]
     assert drawn["operator:aten::addmm"] == ["module:nn.Module: Linear_0", "kernel:ampere_sgemm_128x64_nn"]
@@ -129,7 +131,7 @@ def test_one_gain_under_several_names_is_drawn_once_by_what_can_be_changed(sampl
     assert len(pairs) == 5
 
 
-def test_curves_are_those_of_the_table(job_gains: Gains) -> None:
+def test_curves_are_those_of_the_table(job_gains: OpportunityCurves) -> None:
     for gain in job_gains.drawn:
         assert gain.curve.measured_ns - gain.curve.at(0.5) == pytest.approx(
             gain.chosen.saved_half_ns, abs=0.005 * 1_357_700
@@ -137,7 +139,7 @@ def test_curves_are_those_of_the_table(job_gains: Gains) -> None:
         assert gain.curve.measured_ns - gain.curve.corners[-1][1] == gain.chosen.saved_free_ns
 
 
-def test_a_curve_with_fewer_corners_lies_no_lower_than_was_allowed(job_gains: Gains) -> None:
+def test_a_curve_with_fewer_corners_lies_no_lower_than_was_allowed(job_gains: OpportunityCurves) -> None:
     what, asked = "class:gpu_compute_bound", resolved_window(job_gains.window)
     exact = hg.sensitivity(job_gains.graph, what, asked)
     coarse = hg.sensitivity(job_gains.graph, what, asked, within_ns=20_000)
@@ -173,7 +175,7 @@ def test_a_corner_says_where_it_is_and_what_comes() -> None:
     assert corner_text(curve, curve.corners[0]).startswith("at 100% of its time: 1.00 ms, saves 0.00 µs (0%)")
 
 
-def test_a_figure_has_a_line_for_each_curve(job_gains: Gains) -> None:
+def test_a_figure_has_a_line_for_each_curve(job_gains: OpportunityCurves) -> None:
     pytest.importorskip("plotly")
     figure = gain_curves(*(gain.curve for gain in job_gains.drawn))
     line = next(line for line in figure.data if line.name == "operator:aten::mm")

@@ -12,7 +12,7 @@ import pytest
 import hta_graph as hg
 from analyses.cli.main import main
 from analyses.report import opportunities
-from analyses.report.gain_curves import Gain
+from analyses.report.gain_curves import OpportunityCurve
 from analyses.report.opportunities import BOTTOM, RIGHT, ROOM, TOP, GainSection, gain_figure, gain_sections, gains_of
 from analyses.report.page_tables import Section
 from analyses.report.report import page
@@ -38,10 +38,12 @@ def of_job() -> GainSection:
     return section
 
 
-def a_gain(name: str, free_ns: int) -> Gain:
+def a_gain(name: str, free_ns: int) -> OpportunityCurve:
     """Return something of a window of 1 ms, all of whose time counts."""
     curve = Curve(f"kernel:{name}", 1_000_000, ((1.0, 1_000_000, free_ns, None), (0.0, 1_000_000 - free_ns, 0, None)))
-    return Gain(Opportunity("kernel", name, free_ns, free_ns // 2, free_ns, None), (), curve, "gpu_compute_bound")
+    return OpportunityCurve(
+        Opportunity("kernel", name, free_ns, free_ns // 2, free_ns, None), (), curve, "gpu_compute_bound"
+    )
 
 
 def test_it_opens_with_the_conclusion_and_lists_what_it_rests_on(of_job: GainSection) -> None:

@@ -57,7 +57,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(["report", str(SAMPLES / "sample_trace.json.gz"), "-o", str(folder / "steps.html")]) == 0
     assert main(["report", str(SAMPLES / "serving.json.gz"), "-o", str(folder / "serving.html")]) == 0
     many = generated_job(folder / "job", ranks=40, collectives=4, rows=60)
-    assert main(["report", str(many), "-o", str(folder / "many.html")]) == 0
+    assert main(["report", str(many), "--summaries", "always", "-o", str(folder / "many.html")]) == 0
     graph = hg.build_graph(hg.read_trace(SAMPLES / "sample_trace.json.gz"))
     page = timeline_page(hg.critical_path(graph, hg.step(2)), step_rows(graph))
     (folder / "timeline.html").write_bytes(page.html())

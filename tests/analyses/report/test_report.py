@@ -16,12 +16,11 @@ from analyses.advice.verdict import verdict
 from analyses.cli.main import main
 from analyses.declare.scope import in_window
 from analyses.display.labels import SHORT
-from analyses.messages import report as words
 from analyses.report import sections
 from analyses.report.page_tables import Bar, BarPart, Section, SectionTable
 from analyses.report.report import page, report_page
 from analyses.report.sections import PARTS, job_section
-from analyses.report.summary import KeyFigure, detailed_rank, summary_of
+from analyses.report.summary import KeyFigure, detailed_rank, largest_saving_of_actions, summary_of
 from analyses.report.timeline import timeline_page
 from analyses.source.window_report import verdict_of_job
 from hta_graph.base.colours import BOUND_COLOUR
@@ -111,10 +110,10 @@ def test_advice_that_leads_the_verdict_leads_the_page() -> None:
 
 
 def test_a_low_confidence_shows_next_to_the_saving() -> None:
-    assert words.largest_saving_of_actions("low confidence", at_most=True) == (
-        "largest estimated saving, at most, low confidence"
+    assert (
+        largest_saving_of_actions("low confidence", at_most=True) == "largest estimated saving, at most, low confidence"
     )
-    assert words.largest_saving_of_actions("high confidence", at_most=False) == "largest estimated saving"
+    assert largest_saving_of_actions("high confidence", at_most=False) == "largest estimated saving"
 
 
 def test_headings_name_what_percentages_are_of(report: Path) -> None:

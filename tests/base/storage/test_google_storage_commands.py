@@ -105,7 +105,10 @@ def test_what_is_written_is_what_is_written_here(
     for _ in range(2):  # an earlier one is replaced
         assert run_command(capsys, "graph", f"{job}/rank_0.json.gz", "--parquet", f"{URL}/saved")[0] == 0
     whole = hg.build_graph(hg.read_trace(f"{job}/rank_0.json.gz"))
-    assert hg.load_graph(f"{URL}/saved").events.equals(whole.events)
+    assert "events.parquet" in {path.name for path in resolve_location(f"{URL}/saved").iterdir()}
+    for _ in range(2):
+        hg.save_graph(whole, f"{URL}/saved.hta-graph")
+    assert hg.load_graph(f"{URL}/saved.hta-graph").events.equals(whole.events)
 
 
 @pytest.mark.parametrize("size", [1 << 20, 9 << 20, 30 << 20])

@@ -10,7 +10,7 @@ import pytest
 import hta_graph as hg
 from hta_graph.model import Ints
 from hta_graph.multi_rank.matching.collectives import match_collectives
-from hta_graph.multi_rank.matching.communications import ALL_RANKS, RankCommunications, Recording
+from hta_graph.multi_rank.matching.communications import ALL_RANKS, RankCommunications, RankRecording
 from hta_graph.multi_rank.matching.job_clocks import RankClock, job_clocks, tighten_clocks
 from hta_graph.multi_rank.matching.pair_clocks import SAME_CLOCK, UNKNOWN_ERROR, ClockEvidence, PairMatches
 from hta_graph.multi_rank.matching.read_communications import read_communications
@@ -115,14 +115,14 @@ def test_ranks_of_one_named_host_have_one_clock() -> None:
     arrivals = [0, 1_000, 2_000]
     ranks = {0: members(arrivals, [500, 1_500, 2_500]), 1: members(arrivals, [530, 1_540, 2_490])}
     meetings = [{0: at, 1: at} for at in range(3)]
-    on_cpu = {rank: replace(own, on_gpu=~own.on_gpu, recording=Recording("h")) for rank, own in ranks.items()}
+    on_cpu = {rank: replace(own, on_gpu=~own.on_gpu, recording=RankRecording("h")) for rank, own in ranks.items()}
     assert (clocks_of(meetings, on_cpu)[1].line, clocks_of(meetings, on_cpu)[1].error) == (SAME_CLOCK, 0)
     # Its GPUs have clocks of their own; nothing contradicts that they agree, up to what their ends show.
-    on_gpu = {rank: replace(own, recording=Recording("h")) for rank, own in ranks.items()}
+    on_gpu = {rank: replace(own, recording=RankRecording("h")) for rank, own in ranks.items()}
     assert clocks_of(meetings, on_gpu)[1].line == SAME_CLOCK
     assert clocks_of(meetings, on_gpu)[1].error > 10 * US
     # Those of another host are no matter of course.
-    apart = {rank: replace(own, recording=Recording(f"h{rank}")) for rank, own in on_gpu.items()}
+    apart = {rank: replace(own, recording=RankRecording(f"h{rank}")) for rank, own in on_gpu.items()}
     assert clocks_of(meetings, apart)[1].line.ahead == 30 * US
 
 
@@ -178,7 +178,7 @@ def test_a_meeting_that_fits_no_clocks_is_named_and_moves_none() -> None:
 def test_an_offset_of_a_gpu_is_listed_and_not_taken_off_twice() -> None:
     arrivals = [0, 1_000, 2_000]
     ranks = {rank: members(arrivals, [at + 40 for at in arrivals]) for rank in range(2)}
-    ranks[1] = replace(ranks[1], recording=Recording(gpu_ahead=-60 * US))
+    ranks[1] = replace(ranks[1], recording=RankRecording(gpu_ahead=-60 * US))
     clocks = job_clocks([{0: at, 1: at} for at in range(3)], ranks)
     assert clocks.by_rank[1].line == SAME_CLOCK
     assert clocks.rows()[1]["gpu_offset_ns"] == -60 * US
@@ -189,7 +189,7 @@ def test_an_offset_of_a_gpu_is_listed_and_not_taken_off_twice() -> None:
 def test_the_table_of_clocks_says_what_to_subtract() -> None:
     ranks = drifting(60, 100_000, 50e-6, np.zeros(60, np.int64))
     begin, end = int(ranks[1].arrival[0]), int(ranks[1].end[-1])
-    ranks[1] = replace(ranks[1], recording=Recording("b", begin, end))
+    ranks[1] = replace(ranks[1], recording=RankRecording("b", begin, end))
     clocks = job_clocks([{0: at, 1: at} for at in range(60)], ranks)
     row = clocks.rows()[1]
     assert (row["rank"], row["host"], row["gpu_offset_ns"], row["collectives"]) == (1, "b", 0, 60)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
-from hta_graph.multi_rank.matching.communications import ALL_RANKS, UNKNOWN_RANK, RankCommunications, Recording
+from hta_graph.multi_rank.matching.communications import ALL_RANKS, UNKNOWN_RANK, RankCommunications, RankRecording
 from hta_graph.multi_rank.matching.match_checks import (
     NO_PARTNER,
     NOT_RECORDED,
@@ -30,7 +30,7 @@ def rank_of(
     rows = np.arange(len(ran), dtype=np.int32)
     needed = np.array([UNKNOWN_RANK if name == "send" else ALL_RANKS for name in names], np.int64)
     said = RankCommunications.no_arguments(len(ran)) | {"Collective name": names}
-    recording = Recording("h", recorded[0] * US, recorded[1] * US)
+    recording = RankRecording("h", recorded[0] * US, recorded[1] * US)
     on_gpu = np.ones(len(ran), np.bool_)
     return RankCommunications(rows, rows, start, start, end, needed, on_gpu, names, [group] * len(ran), said, recording)
 
@@ -51,7 +51,7 @@ def test_one_that_nobody_else_has_has_no_partner_and_its_share_of_time() -> None
 
 def test_before_and_after_another_ranks_recording_nothing_has_a_partner() -> None:
     every = rank_of(("a", 0, 10), ("b", 100, 110), ("c", 200, 210), ("d", 300, 310))
-    short = replace(every.take(np.array([1, 2])), recording=Recording("h", 50 * US, 250 * US))
+    short = replace(every.take(np.array([1, 2])), recording=RankRecording("h", 50 * US, 250 * US))
     found = match_collectives({0: every, 1: short})
     assert reasons(found) == {0: [OUTSIDE_RECORDING, 0, 0, OUTSIDE_RECORDING], 1: [0, 0]}
 

@@ -13,15 +13,14 @@ import pytest
 import hta_graph as hg
 from hta_graph.model import Floats
 from hta_graph.multi_rank.matching.collectives import Collectives, match_collectives
-from hta_graph.multi_rank.matching.communications import ALL_RANKS, RankCommunications, Recording
+from hta_graph.multi_rank.matching.communications import ALL_RANKS, RankCommunications, RankRecording
 from hta_graph.multi_rank.matching.flight_recorder import FlightRecord
 from hta_graph.multi_rank.matching.flight_sequence_numbers import with_sequence_numbers
 from hta_graph.multi_rank.matching.match_checks import GROUP_OPEN, IMPLAUSIBLE_CLOCKS
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.matching.worker_groups import MAX_HOST_OFFSET_NS, with_worker_groups
 from tests.matching_accuracy import MS, Score, matched_job, score_of
-from tests.simulator.ranks import Clock, Fault, JobShape, meshes, record_job, simulate_job
-from tests.simulator.ranks import Recording as Recorded
+from tests.simulator.ranks import Clock, Fault, JobShape, Recording, meshes, record_job, simulate_job
 from tests.support.deep_tests import cases
 from tests.support.gloo_builder import WORKER, GlooRank
 
@@ -129,7 +128,7 @@ def alone_on(host: str | None, ahead_ns: int) -> RankCommunications:
     start = 1_000_000 * np.arange(12) + 7_000 * np.arange(12) ** 2 + ahead_ns
     rows, name = np.arange(12, dtype=np.int32), ["gloo:all_reduce"] * 12
     said = RankCommunications.no_arguments(12) | {"Collective name": ["all_reduce"] * 12}
-    recording = Recording(host, int(start[0]), int(start[-1]) + 99_000)
+    recording = RankRecording(host, int(start[0]), int(start[-1]) + 99_000)
     waits, on_cpu = np.full(12, ALL_RANKS), np.zeros(12, np.bool_)
     return RankCommunications(
         rows, rows, start, start, start + 10_000, waits, on_cpu, name, ["0 [0, 1]"] * 12, said, recording
@@ -200,7 +199,7 @@ def simulated_score(seed: int, recording: str) -> tuple[Score, int]:
     }[recording]
     if hosts == 2:
         skew = [skew[-1] if rank * 2 // ranks else 0 for rank in range(ranks)]
-    made = Recorded(clocks={rank: Clock(ns) for rank, ns in enumerate(skew)}, hosts=hosts)
+    made = Recording(clocks={rank: Clock(ns) for rank, ns in enumerate(skew)}, hosts=hosts)
     with tempfile.TemporaryDirectory() as folder:
         job = matched_job(record_job(simulate_job(meshes(shape)), made, Path(folder)))
     return score_of(job, clocks_agree=recording == "one clock"), job.found.of_open_group

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import hta_graph as hg
+from hta_graph.graph.job_graph import shift_to_job_time
 from hta_graph.graph.points import end_point, event_of
-from hta_graph.multi_rank.job_trace import shift_to_job_time
 from hta_graph.multi_rank.summary.boundary_events import contract_edges
 from hta_graph.paths.binding_edges import binding_edges
 from tests.support.deep_tests import for_all

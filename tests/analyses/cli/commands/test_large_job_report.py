@@ -132,7 +132,9 @@ def test_of_a_real_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> No
 def test_of_many_ranks_the_worst_are_listed_and_the_page_stays_small(
     capsys: pytest.CaptureFixture[str], job_of: JobOf, tmp_path: Path
 ) -> None:
-    status, _, err = run_command(capsys, "report", job_of("cut"), "--step", "1", "-o", tmp_path / "r.html")
+    status, _, err = run_command(
+        capsys, "report", job_of("cut"), "--summaries", "always", "--step", "1", "-o", tmp_path / "r.html"
+    )
     assert status == 0, err
     sections = page_sections(tmp_path / "r.html")
     tables = page_tables(sections["Waiting"])
@@ -258,7 +260,7 @@ def test_the_asking_process_holds_the_rows_of_two_ranks_at_most(tmp_path: Path) 
     for rows in (1_000, 10_000):
         job = generated_job(tmp_path / str(rows), ranks=40, rows=rows)
         page = tmp_path / f"{rows}.html"
-        ended = run_watched([*PROGRAM, "report", str(job), "--jobs", "2", "-o", str(page)])
+        ended = run_watched([*PROGRAM, "report", str(job), "--summaries", "always", "--jobs", "2", "-o", str(page)])
         assert ended.status == 0, ended.said
         peaks[rows] = ended.peak_bytes / MIB
         assert "40 ranks" in page.read_text()

@@ -1,0 +1,197 @@
+"""The verdict of a job: the same sentence in every command, and its record in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from analyses.display.labels import SHORT, SHORT_IN_JOBS
+from analyses.display.sentence_format import brief_duration, brief_share, enumerated, outside_operators, quoted
+from hta_graph.base.text.sanitize import one_line
+from hta_graph.base.text.shorten import short_name
+
+if TYPE_CHECKING:
+    from hta_graph.multi_rank.job_verdict import Cause, JobVerdict
+
+STEPS_NAMED = 4
+"""More steps than this are counted."""
+
+UNEXPLAINED = "unexplained"
+"""The class of time without a recorded cause: its name is what it delays."""
+
+RANKS_NAMED = 3
+"""More ranks than this are counted."""
+
+NEARLY_ALL, MUCH = 0.8, 0.1
+"""Who causes this share of the waiting is not one of several; delays below this share of a step are small."""
+
+REASONS: Mapping[str, str] = {
+    "no_waiting": "no rank waits for another",
+    "no_cause_known": "most of the waiting has no recorded cause",
+    "no_causes_in_summary": "the summaries of the ranks contain no causes of waiting",
+    "mostly_unmatched": "most communication has no partner on another rank",
+    "several_ranks": "other ranks cause much of the waiting, too",
+    "little": "the delay is a small share of a step, or close to the clock error",
+    "by_chance": "the delays may be chance: too few steps, and no single cause",
+}
+"""Why a verdict is not firm."""
+
+
+def sentence(found: JobVerdict, window: str, hosts: Mapping[int, str]) -> str:
+    """Name the rank that delays a job, or the ranks that do so in turn; empty where no rank alone does.
+
+    Args:
+        found: the verdict.
+        window: the name of the window that was asked for.
+        hosts: each rank's host, where these differ.
+    """
+    if found.firmness == "none":
+        return ""
+    size = f"by {brief_duration(found.median_caused_ns)}"
+    share = f"({brief_share(found.share_of_step)} of {'a step' if found.steps else window})"
+    cause = _cause(found.cause, is_one=found.is_one_cause)
+    if found.pattern == "rotating":
+        turns = [f"rank {rank} in step {step}" for rank, step in zip(found.ranks, found.steps, strict=True)]
+        named = ", ".join([*turns[:STEPS_NAMED], *["…"] * (len(turns) > STEPS_NAMED)])
+        return f"a different rank delays the others in each step, {size} {share}: {named}{cause}"
+    rank = f"rank {found.rank}{on_host(hosts.get(found.rank or 0))}"
+    doubt = " probably" if found.firmness == "hedged" else ""
+    return f"{rank}{doubt} delays {_whom(found)} {size} {_when(found, window)} {share}{cause}"
+
+
+def _whom(found: JobVerdict) -> str:
+    """Name the ranks that are delayed where others do not communicate with the late one."""
+    if not found.delayed:
+        return "the others"
+    if len(found.delayed) > RANKS_NAMED:
+        return f"the {len(found.delayed)} ranks that it communicates with"
+    return f"{'rank' if len(found.delayed) == 1 else 'ranks'} {enumerated(found.delayed)}"
+
+
+def _when(found: JobVerdict, window: str) -> str:
+    """Name the steps: the first one of a recording, which warms up, is not among those that are compared."""
+    a_step = f"{found.phase} step".lstrip()
+    if found.pattern == "since":
+        return f"in every {a_step} since step {found.since_step}"
+    if found.pattern == "once":
+        return f"in step {found.steps[0]} alone"
+    if found.pattern == "every_step" and 2 < len(found.steps) == found.compared:
+        return f"in every {a_step} from {found.steps[0]} to {found.steps[-1]}"
+    if len(found.steps) > STEPS_NAMED:
+        return f"in {len(found.steps)} of {found.compared} {a_step}s"
+    if not found.steps:
+        return f"in {window}"
+    return f"in {'step' if len(found.steps) == 1 else 'steps'} {enumerated(found.steps)}"
+
+
+def other_step(shown: int, found: JobVerdict) -> str:
+    """Say that what follows is about a step that the verdict does not name, and how to ask for one that it names."""
+    rank, step = found.ranks[0], found.steps[0]
+    return f"The details below are of step {shown}; use --step {step} for a step that rank {rank} delays."
+
+
+def _cause(done: Cause | None, *, is_one: bool) -> str:
+    if done is None:
+        return ""
+    name = short_name(done.name)
+    if done.bound_by == UNEXPLAINED:
+        return f", mostly before {name}, without a recorded cause" if is_one else ", in many operations"
+    said = _meanwhile(name, SHORT_IN_JOBS[done.bound_by])
+    return f", {said}" if is_one else f", in many operations, {said.replace('mostly in', 'the largest', 1)}"
+
+
+def _meanwhile(name: str | None, what: str) -> str:
+    """Say what the late rank does while the others wait."""
+    if name and what == SHORT["cpu_gap"]:
+        return f"mostly in {outside_operators(name)}"
+    return f"mostly in {quoted(name)} ({what})" if name else f"mostly in unrecorded work ({what})"
+
+
+def on_host(host: str | None) -> str:
+    """Name a host behind a rank."""
+    return "" if host is None else f" on host {one_line(host)}"
+
+
+def waiting_caused(found: JobVerdict) -> str:
+    """Say how much of the waiting the named ranks cause; as a share, since waits of collectives may overlap."""
+    who = "It causes" if found.rank is not None else "They cause"
+    return f"{who} {_part(found)} of the waiting with a known cause."
+
+
+def nobody(found: JobVerdict, host: str) -> str:
+    """Say that no rank alone delays a job, and which one causes most; or that the recording does not show it."""
+    if not found.ranks or not found.share_of_waiting:
+        why = REASONS[found.reason or "no_cause_known"]
+        if found.ranks:
+            return f"rank {found.ranks[0]} mostly arrives last, but {why}"
+        return f"no rank delays the others: {why}" if found.reason == "no_waiting" else f"no rank is named: {why}"
+    rank, share = f"rank {found.ranks[0]}", f"{_part(found)} of the waiting with a known cause"
+    size = f"{brief_duration(found.median_caused_ns)}, {brief_share(found.share_of_step)} of a step"
+    if found.share_of_waiting >= NEARLY_ALL and found.median_caused_ns and found.share_of_step < MUCH:
+        return f"no rank delays the others by much: {rank} causes {share}, but that is little ({size}){host}"
+    if found.share_of_waiting >= NEARLY_ALL and found.reason == "by_chance":
+        steps = "one step" if found.compared == 1 else f"{found.compared} steps"
+        return (
+            f"no rank clearly delays the others: {rank} causes {share} ({size}), which may be chance in {steps}{host}"
+        )
+    return f"no rank alone delays the others: {rank} causes the most, {share}{host}"
+
+
+def _part(found: JobVerdict) -> str:
+    return "all" if found.caused_ns == found.waiting_ns else brief_share(found.share_of_waiting)
+
+
+def doubt(found: JobVerdict) -> str:
+    """Say why the verdict is uncertain; empty where it is firm."""
+    if found.reason is None or found.firmness == "firm":
+        return ""
+    return f"Uncertain: {REASONS[found.reason]}." if found.firmness == "hedged" else ""
+
+
+def on_side(side: str, said: str) -> str:
+    """Say the verdict of one of two jobs, ``before`` or ``after``."""
+    return f"In the job {side}, {said}."
+
+
+def path_on_rank(share: float, rank: int) -> str:
+    """Say how much of the path is on the late rank; none where it delays only ranks that end early."""
+    if not share:
+        return f"Rank {rank} is not on the critical path; use --rank {rank} for its own."
+    return f"{brief_share(share)} of the path is on rank {rank}."
+
+
+def like_the_others(what: str, time: str, longer: str | None) -> str:
+    """Say what the late rank would save at the others' speed, and in what it takes longer."""
+    extra = f"; the extra time is in {longer}" if longer else ""
+    return f"At the others' speed {what} would be {time} shorter{extra}."
+
+
+def delay_next_to_saving(what: str, delay: str, *, more: bool | None) -> str:
+    """Say by how much the late rank delays a step, and why more or less would be saved; ``more``: None if neither."""
+    said = f"In {what} it delays the others by {delay}"
+    if more is None:
+        return f"{said}."
+    if more:
+        return f"{said}, the time that it works longer than they do; on a busy host they work longer, too."
+    return f"{said}; without that, other work is the bottleneck."
+
+
+def record(found: JobVerdict | None) -> dict[str, Any] | None:
+    """Return the verdict as JSON has it (times in ns); null for one rank."""
+    if found is None:
+        return None
+    return {
+        "scope": found.scope,
+        "rank": found.rank,
+        "ranks": list(found.ranks),
+        "firmness": found.firmness,
+        "caused_ns": found.caused_ns,
+        "median_caused_ns": found.median_caused_ns,
+        "share_of_waiting": found.share_of_waiting,
+        "share_of_step": found.share_of_step,
+        "cause": None if found.cause is None else found.cause._asdict(),
+        "pattern": found.pattern,
+        "since_step": found.since_step,
+        "steps": list(found.steps),
+        "reason": found.reason,
+    }

@@ -1,0 +1,138 @@
+"""A rule of the verdict or of advice is one record: its name, when it fires, what it says, what it saves at most.
+
+Where ``fires`` sees something, it returns numbers and names. The templates make sentences of them
+(:mod:`analyses.display.templates`), and compute nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+from analyses.advice.facts import PathFacts
+from analyses.advice.how_to_record import in_words_of_nsight
+from analyses.display.sentence_format import as_sentence
+from analyses.display.templates import filled
+from hta_graph.what_if.changes import Change
+
+Confidence = Literal["high", "medium", "low"]
+"""High: the trace records it. Medium: it rests on inference, or on time that a recording itself lengthens or that may
+include waiting for others. Low: another reading of the same trace is as likely."""
+
+Kind = Literal["verdict", "rank", "host", "wait", "communication", "gpu", "recording"]
+"""What a rule is about. Of ``host`` and ``wait`` (of the host for the GPU) the remedy is less time of the host;
+``communication`` may include waiting for other ranks; ``recording``: how to record, in the words of the profiler."""
+
+Evidence = Mapping[str, Any]
+Bound = Callable[[PathFacts, Evidence], int]
+Remedy = Callable[[PathFacts, Evidence], Change]
+
+NOTHING_MORE: Evidence = MappingProxyType({})
+
+
+class Fired(NamedTuple):
+    """What a rule sees: its evidence as JSON has it (times in ns), and what its sentences say besides."""
+
+    evidence: Evidence
+    confidence: Confidence = "high"
+    saves_at_most_ns: int | None = None
+    said: Evidence = NOTHING_MORE
+
+
+Fires = Callable[[PathFacts], Fired | None]
+
+
+class Lead(NamedTuple):
+    """How a headline names what a rule of advice is about, and under which condition its saving is made."""
+
+    what: str
+    condition: str = "without it"
+
+
+@dataclass(frozen=True)
+class PathFinding:
+    """What a rule finds: sentences for people, and its evidence as JSON has it (times in ns).
+
+    Of a verdict ``text`` is the sentence and ``detail`` is what follows it; of advice ``action`` is what to do, in one
+    imperative line without a period, and ``text`` is why. ``saves_at_most_ns`` is ``None`` where nothing is to be
+    saved: of the verdict, and of how to record. ``saves_ns`` is what replay predicts; ``None`` where no change of the
+    graph stands for the remedy, or without replay; ``takes_longer`` may name an item that takes a rank longer than the
+    others, and its class. ``bound_ns`` is what the rows of the priced window allow at most;
+    ``is_cut``: replay promises more, and ``saves_ns`` is that bound.
+    """
+
+    text: str
+    evidence: Evidence
+    confidence: Confidence = "high"
+    saves_at_most_ns: int | None = None
+    rule: str = ""
+    saves_ns: int | None = None
+    takes_longer: tuple[str | None, str] | None = None
+    action: str = ""
+    detail: str = ""
+    bound_ns: int | None = None
+    is_cut: bool = False
+
+    @property
+    def saving(self) -> tuple[int, bool]:
+        """What following it saves (ns; 0: nothing), and whether that is "at most"."""
+        if self.saves_ns is None:
+            return self.saves_at_most_ns or 0, True
+        return self.saves_ns, self.is_cut
+
+    @property
+    def sentences(self) -> str:
+        """All that the finding says: a single sentence as it is, several as sentences."""
+        parts = [part for part in (self.action, self.text, self.detail) if part]
+        return " ".join(map(as_sentence, parts)) if len(parts) > 1 else self.text
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the finding as JSON lists it."""
+        return {
+            "rule": self.rule,
+            "text": self.sentences,
+            "evidence": dict(self.evidence),
+            "saves_at_most_ns": self.saves_at_most_ns,
+            "saves_ns": self.saves_ns,
+            "bound_ns": self.bound_ns,
+            "confidence": self.confidence,
+        }
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule, and all that is known of it.
+
+    ``fires`` looks at a path, and returns None where it is not sure. ``action``, ``why`` and ``detail`` are templates
+    of the finding's texts; the verdict has no ``action``. ``bound`` is what the rows of the priced window allow it to
+    save at most; ``remedy`` is the change that stands for following it, if one does. With ``ends_with_its_time`` the
+    remedy saves no more than ``evidence["time_ns"]``: what else replay finds is not what is named.
+    """
+
+    name: str
+    kind: Kind
+    fires: Fires
+    why: str
+    action: str = ""
+    detail: str = ""
+    lead: Lead | None = None
+    bound: Bound | None = None
+    remedy: Remedy | None = None
+    ends_with_its_time: bool = field(default=False, kw_only=True)
+
+    def __call__(self, facts: PathFacts) -> PathFinding | None:
+        """Look at a path; ``None`` without a finding that is sure."""
+        fired = self.fires(facts)
+        return None if fired is None else self.finding(facts, fired)
+
+    def finding(self, facts: PathFacts, fired: Fired) -> PathFinding:
+        """Put what was seen into words."""
+        values = {**fired.said, **fired.evidence}
+        why, action, detail = (filled(text, values, facts.length_ns) for text in (self.why, self.action, self.detail))
+        if self.kind == "recording" and "recorder" in facts.graph.trace.settings:
+            why, action = in_words_of_nsight(why), in_words_of_nsight(action)
+        return PathFinding(
+            why, fired.evidence, fired.confidence, fired.saves_at_most_ns, self.name, action=action, detail=detail
+        )
