@@ -5,22 +5,17 @@
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 import sys
-import tempfile
-import traceback
-import warnings
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.job_fuzz import damaged
 from tests.support.fuzzed_command import run_fuzzed
+from tests.support.fuzzing import Case, Examine, fuzz_parser, run_fuzz
 from tests.support.invariants import require
 from tests.support.made_files import REFUSED
-from tests.trace_fuzz import make_case
+from tests.trace_fuzz import file_name, make_case
 
 OF_FILES = (
     "is not JSON", "is truncated", "is corrupt", "nests JSON values too deeply", "as traceEvents, not a list",
@@ -38,31 +33,15 @@ OF_JOBS = (
 """Why ranks can be refused that do not fit together, or copies of one."""
 
 
-@dataclass
-class Workloads:
-    """What became of the cases: counts, refusals by their words, and reports of failures by the number of the case."""
+def damaged_workloads(seed: int) -> Examine:
+    """Return what converts the cases of a seed: two single traces, then a job; refusals are told by their words."""
 
-    counts: Counter[str] = field(default_factory=Counter)
-    refusals: Counter[str] = field(default_factory=Counter)
-    failures: dict[int, str] = field(default_factory=dict)
+    def examine_case(case: Case) -> str:
+        refusal = examine_workload(case.folder, seed, case.number)
+        case.kind = refusal or case.kind
+        return "refused" if refusal else "converted"
 
-
-def fuzz_workloads(seed: int, numbers: range) -> Workloads:
-    """Convert the cases of these numbers: two single traces, then a job."""
-    found = Workloads()
-    for number in numbers:
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("error")
-            try:
-                refusal = examine_workload(Path(folder), seed, number)
-            except (Exception, SystemExit):  # noqa: BLE001 - a fuzzer reports whatever is raised
-                found.counts["failed"] += 1
-                found.failures[number] = traceback.format_exc()
-                continue
-        found.counts["refused" if refusal else "converted"] += 1
-        if refusal:
-            found.refusals[refusal] += 1
-    return found
+    return examine_case
 
 
 def examine_workload(folder: Path, seed: int, number: int) -> str:
@@ -80,7 +59,7 @@ def examine_workload(folder: Path, seed: int, number: int) -> str:
             (traces / f"rank{rank}.json").write_bytes(raw)
     else:
         raw = make_case(seed, number).raw
-        (traces / ("case.json.gz" if raw[:2] == b"\x1f\x8b" else "case.json")).write_bytes(raw)
+        (traces / file_name(raw)).write_bytes(raw)
     work = folder / "work"
     options = ["--profile", rng.choice(("full", "gpu")), "--overlap", rng.choice(("keep", "share"))]
     unknown = rng.choice(("as-compute", "as-recorded"))
@@ -110,21 +89,6 @@ def _without_names(line: str, folder: Path) -> str:
     return re.sub(r"-?\d[\d,.]*", "N", line)
 
 
-def main() -> int:
-    """Convert damaged traces, and print what became of them."""
-    parser = argparse.ArgumentParser(description="Workloads of damaged traces and jobs.")
-    parser.add_argument("--cases", type=int, default=600)
-    parser.add_argument("--first", type=int, default=0, help="number of the first case")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    found = fuzz_workloads(options.seed, range(options.first, options.first + options.cases))
-    sys.stdout.write(f"{dict(found.counts)}\n")
-    for refusal, count in found.refusals.most_common():
-        sys.stdout.write(f"{count:>6} {refusal}\n")
-    for number, report in found.failures.items():
-        sys.stdout.write(f"case {number} of seed {options.seed}\n{report}\n")
-    return int(bool(found.failures))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    options = fuzz_parser("Workloads of damaged traces and jobs.", 600).parse_args()
+    sys.exit(run_fuzz(damaged_workloads(options.seed), options))

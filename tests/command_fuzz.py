@@ -15,13 +15,6 @@ import json
 import random
 import shlex
 import sys
-import tempfile
-import time
-import traceback
-import warnings
-from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +32,7 @@ from tests.support.fuzzed_inputs import (
     traces,
     workload_folder,
 )
+from tests.support.fuzzing import Case, Examine, fuzz_parser, run_fuzz
 from tests.support.invariants import require
 from tests.support.sound_words import one_of, sound_words
 from tests.trace_fuzz import time_limit
@@ -220,10 +214,8 @@ def examine_question(command: tuple[str, ...], place: Place, *, is_sound: bool) 
     words = (sound_words if is_sound else question)(command, place)
     before = _digest(place.inputs)
     try:
-        with warnings.catch_warnings(), time_limit(TIME_LIMIT_S):
-            warnings.simplefilter("error")
-            with contextlib.chdir(place.outputs):
-                answer = run_fuzzed(words)
+        with time_limit(TIME_LIMIT_S), contextlib.chdir(place.outputs):
+            answer = run_fuzzed(words)
         _check(words, answer, place)
         require(answer.status != 2 or not is_sound, f"a right command line is called wrong: {answer.err[-300:]!r}")
         require(_digest(place.inputs) == before, "an input was changed")
@@ -278,35 +270,8 @@ def _digest(folder: Path) -> dict[str, str]:
 # --- many cases -------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Asked:
-    """What became of the questions, by command; failures with the number of the case."""
-
-    counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    failures: dict[int, str] = field(default_factory=dict)
-    slowest: list[tuple[float, str]] = field(default_factory=list)
-
-    def add(self, command: str, outcome: str, *, is_sound: bool) -> None:
-        """Count what became of a question."""
-        self.counts[command].update(("cases", outcome, *(("right", f"right {outcome}") if is_sound else ())))
-
-    def table(self) -> Iterator[str]:
-        """Print the counts per command and their sums; of right command lines first how many are answered."""
-        yield f"{'command':<22}" + "".join(f"{column:>9}" for column in COLUMNS)
-        for name in sorted(self.counts):
-            yield self._line(name, self.counts[name])
-        yield self._line("all", sum(self.counts.values(), Counter()))
-
-    @staticmethod
-    def _line(name: str, counts: Counter[str]) -> str:
-        return f"{name:<22}" + "".join(f"{counts[COLUMNS[column]]:>9,}" for column in COLUMNS)
-
-
-COLUMNS = {
-    "cases": "cases", "right": "right", "of these": "right answered", "answered": "answered", "in part": "in part",
-    "refused": "refused", "usage": "usage", "failed": "failures",
-}  # fmt: skip
-"""What the table shows: its heads, and what is counted below each."""
+COLUMNS = ("right", "right answered", "answered", "in part", "refused", "usage")
+"""What the table shows; of right command lines first how many are answered."""
 
 
 def fuzzed_commands() -> list[tuple[str, ...]]:
@@ -314,44 +279,26 @@ def fuzzed_commands() -> list[tuple[str, ...]]:
     return sorted(words for words in parsers_by_command() if words not in (("demo",), ("mcp",)))
 
 
-def fuzz_commands(seed: int, numbers: range, only: str | None = None) -> Asked:
-    """Ask the questions of these numbers: each command in turn, with a right command line at every second turn."""
+def questions(seed: int, only: str | None = None) -> Examine:
+    """Return what asks the questions of a seed: each command in turn, with a right command line at every second."""
     commands = [words for words in fuzzed_commands() if only in (None, " ".join(words))]
-    found = Asked()
-    for number in numbers:
-        command = commands[number % len(commands)]
-        began = time.perf_counter()
-        with tempfile.TemporaryDirectory() as folder:
-            rng = Rng(f"{seed} {number} command")
-            is_sound = number // len(commands) % 2 == 0
-            damage = rng.choices(("sound", "once", "damaged"), (6, 4, 0) if is_sound else (3, 1, 6))[0]
-            place = Place(Path(folder), rng, number, seed, command, damage)
-            try:
-                outcome, words = examine_question(command, place, is_sound=is_sound)
-            except (Exception, SystemExit):  # noqa: BLE001 - a fuzzer reports whatever is raised
-                outcome, words = "failures", []
-                found.failures[number] = traceback.format_exc()
-        found.add(" ".join(command), outcome, is_sound=is_sound)
-        found.slowest = sorted([*found.slowest, (time.perf_counter() - began, shlex.join(words)[:200])])[-5:]
-    return found
 
+    def ask(case: Case) -> tuple[str, ...]:
+        command = commands[case.number % len(commands)]
+        case.kind = " ".join(command)
+        rng = Rng(f"{seed} {case.number} command")
+        is_sound = case.number // len(commands) % 2 == 0
+        damage = rng.choices(("sound", "once", "damaged"), (6, 4, 0) if is_sound else (3, 1, 6))[0]
+        place = Place(case.folder, rng, case.number, seed, command, damage)
+        outcome, words = examine_question(command, place, is_sound=is_sound)
+        case.origin = shlex.join(words)[:200]
+        return (outcome, "right", f"right {outcome}") if is_sound else (outcome,)
 
-def main() -> int:
-    """Fuzz as long as asked, and print what became of it."""
-    parser = argparse.ArgumentParser(description="Any question to any command.")
-    parser.add_argument("--cases", type=int, default=2_000)
-    parser.add_argument("--first", type=int, default=0, help="number of the first case")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--command", help="this one alone")
-    options = parser.parse_args()
-    found = fuzz_commands(options.seed, range(options.first, options.first + options.cases), options.command)
-    sys.stdout.write("\n".join(found.table()) + "\n")
-    for seconds, words in found.slowest:
-        sys.stdout.write(f"{seconds:6.2f} s {words}\n")
-    for number, report in found.failures.items():
-        sys.stdout.write(f"case {number} of seed {options.seed}\n{report}\n")
-    return int(bool(found.failures))
+    return ask
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = fuzz_parser("Any question to any command.", 2_000)
+    parser.add_argument("--command", help="this one alone")
+    options = parser.parse_args()
+    sys.exit(run_fuzz(questions(options.seed, options.command), options, COLUMNS))

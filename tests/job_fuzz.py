@@ -5,14 +5,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
-import tempfile
-import traceback
-import warnings
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +17,7 @@ import hta_graph as hg
 from hta_graph.base.errors import DefectError
 from tests.support.foreign_traces import MERGERS, SOUND_JOBS, sound_ranks
 from tests.support.fuzzed_command import run_fuzzed
+from tests.support.fuzzing import Examine, fuzz_parser, run_fuzz
 from tests.support.invariants import require
 from tests.support.merged_ranks import with_own_process
 from tests.trace_fuzz import BYTES, ODD_VALUES, STRUCTURAL, as_bytes, rows_of
@@ -82,17 +78,15 @@ def examine(folder: Path, ranks: list[bytes]) -> str:
     """
     for at, text in enumerate(ranks):
         (folder / f"rank{at}.json").write_bytes(text)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            job = hg.read_job(folder, report=lambda error: require("\n" not in str(error), "not one line"))
-            check_job(job)
-        except DefectError:
-            raise
-        except hg.HtaGraphError as error:
-            require("\n" not in str(error) and len(str(error)) <= 500, "not one clear line")
-            return "refused"
-        _ask_the_command_line(folder)
+    try:
+        job = hg.read_job(folder, report=lambda error: require("\n" not in str(error), "not one line"))
+        check_job(job)
+    except DefectError:
+        raise
+    except hg.HtaGraphError as error:
+        require("\n" not in str(error) and len(str(error)) <= 500, "not one clear line")
+        return "refused"
+    _ask_the_command_line(folder)
     return "analysed"
 
 
@@ -118,23 +112,11 @@ def _ask_the_command_line(folder: Path) -> None:
     require(answer.status != 2, "a wrong command line")
 
 
-def main() -> int:
-    """Examine damaged jobs, count what becomes of them, and return 1 if something broke."""
-    parser = argparse.ArgumentParser(description="Damaged ranks of jobs.")
-    parser.add_argument("--cases", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    outcomes = Counter[str]()
-    for number in range(options.cases):
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                outcomes[examine(Path(folder), damaged(number, options.seed))] += 1
-            except Exception:  # noqa: BLE001 - whatever it is, it is counted
-                outcomes["failed"] += 1
-                sys.stdout.write(f"case {number} of seed {options.seed}\n{traceback.format_exc()}\n")
-    sys.stdout.write(f"{dict(outcomes)}\n")
-    return int(outcomes["failed"] > 0)
+def damaged_jobs(seed: int) -> Examine:
+    """Return what makes and examines the jobs of a seed."""
+    return lambda case: examine(case.folder, damaged(case.number, seed))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    options = fuzz_parser("Damaged ranks of jobs.", 500).parse_args()
+    sys.exit(run_fuzz(damaged_jobs(options.seed), options))

@@ -6,7 +6,6 @@ What a result obeys is :func:`tests.support.invariants.check_graph`.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gzip
 import json
@@ -14,13 +13,9 @@ import random
 import re
 import signal
 import sys
-import tempfile
-import traceback
-import warnings
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -32,6 +27,7 @@ from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.dialect import Exact
 from tests.support.foreign_traces import foreign_traces
 from tests.support.fuzzed_command import run_fuzzed
+from tests.support.fuzzing import Case, Examine, fuzz_parser, run_fuzz
 from tests.support.invariants import BrokenRuleError, check_graph, require, some_windows
 from tests.support.made_files import PACKED, REFUSED
 from tests.support.merged_ranks import TOLD_APART
@@ -392,10 +388,9 @@ DAMAGES = (*STRUCTURAL, *BYTES)
 
 
 @dataclass(frozen=True)
-class Case:
-    """One damaged trace, found again by its number and the run's seed."""
+class DamagedTrace:
+    """One damaged trace."""
 
-    number: int
     damage: str
     origin: str
     raw: bytes
@@ -415,7 +410,7 @@ def damaged_once(raw: bytes, rng: Rng) -> bytes:
     return as_bytes(document)
 
 
-def make_case(seed: int, number: int) -> Case:
+def make_case(seed: int, number: int) -> DamagedTrace:
     """Damage a trace once or a few times; equal arguments give equal bytes."""
     rng = Rng(f"{seed} {number}")
     damage = DAMAGES[number % len(DAMAGES)]
@@ -424,11 +419,11 @@ def make_case(seed: int, number: int) -> Case:
     if damage in BYTES:
         for _ in range(1 if damage in ONCE else times):
             raw = BYTES[damage](bytearray(raw or b" "), rng)
-        return Case(number, damage, origin, raw)
+        return DamagedTrace(damage, origin, raw)
     document = _load_exactly(raw)
     for _ in range(times):
         STRUCTURAL[damage](document, rng)
-    return Case(number, damage, origin, _dumped_bytes(document, rng))
+    return DamagedTrace(damage, origin, _dumped_bytes(document, rng))
 
 
 def _dumped_bytes(document: Document, rng: Rng) -> bytes:
@@ -452,8 +447,7 @@ def examine(path: Path, rng: Rng) -> str:
     Raises:
         BrokenRuleError: the result or the error is not what it must be; whatever else goes wrong is raised as it is.
     """
-    with warnings.catch_warnings(), time_limit():
-        warnings.simplefilter("error")
+    with time_limit():
         arguments = rng.choice(ARGUMENTS)
         outcome, ranks = _ask_the_library(path, rng, salvage="--salvage" in arguments)
         # Recordings of one file need not be of one job: then only each of them is certain to be readable.
@@ -531,70 +525,24 @@ def time_limit(seconds: float = TIME_LIMIT_S) -> Iterator[None]:
 # --- many cases -------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Tally:
-    """What came of the cases of each kind of damage."""
+def damaged_traces(seed: int) -> Examine:
+    """Return what makes and examines the cases of a seed."""
 
-    counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    failures: list[tuple[Case, str]] = field(default_factory=list)
+    def examine_case(case: Case) -> str:
+        made = make_case(seed, case.number)
+        case.kind, case.origin = made.damage, made.origin
+        path = case.folder / file_name(made.raw)
+        path.write_bytes(made.raw)
+        return examine(path, Rng(f"{seed} {case.number} questions"))
 
-    def add(self, case: Case, folder: Path, seed: int) -> None:
-        """Examine a case and count what came of it."""
-        path = folder / ("case.json.gz" if case.raw[:2] == b"\x1f\x8b" else "case.json")
-        path.write_bytes(case.raw)
-        try:
-            outcome = examine(path, Rng(f"{seed} {case.number} questions"))
-        except (Exception, SystemExit):  # noqa: BLE001 - a fuzzer reports whatever is raised
-            outcome = "failures"
-            self.failures.append((case, traceback.format_exc()))
-        self.counts[case.damage][outcome] += 1
-
-    def table(self) -> Iterator[str]:
-        """Print the counts per kind of damage, and their sums."""
-        columns = ("analysed", "refused", "failures")
-        yield f"{'damage':<20}{'cases':>8}" + "".join(f"{column:>10}" for column in columns)
-        total = Counter[str]()
-        for damage, counts in self.counts.items():
-            total += counts
-            yield f"{damage:<20}{counts.total():>8,}" + "".join(f"{counts[column]:>10,}" for column in columns)
-        yield f"{'all':<20}{total.total():>8,}" + "".join(f"{total[column]:>10,}" for column in columns)
+    return examine_case
 
 
-def fuzz(seed: int, numbers: Iterator[int] | range) -> Tally:
-    """Examine the cases of these numbers."""
-    tally = Tally()
-    with tempfile.TemporaryDirectory() as folder:
-        for number in numbers:
-            tally.add(make_case(seed, number), Path(folder), seed)
-    return tally
-
-
-def keep_failures(failures: Sequence[tuple[Case, str]], folder: Path) -> None:
-    """Write each failing input and its traceback to a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for case, report in failures:
-        suffix = ".json.gz" if case.raw[:2] == b"\x1f\x8b" else ".json"
-        (folder / f"{case.damage}_{case.number}{suffix}").write_bytes(case.raw)
-        (folder / f"{case.damage}_{case.number}.txt").write_text(f"{case.origin}\n{report}")
-
-
-def main() -> int:
-    """Fuzz as long as asked, print the table, keep the failing inputs."""
-    parser = argparse.ArgumentParser(description="Damage traces and see that nothing breaks.")
-    parser.add_argument("--cases", type=int, default=2_000)
-    parser.add_argument("--first", type=int, default=0, help="number of the first case")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "hta_graph_fuzz")
-    options = parser.parse_args()
-    tally = fuzz(options.seed, range(options.first, options.first + options.cases))
-    keep_failures(tally.failures, options.keep)
-    sys.stdout.write("\n".join(tally.table()) + "\n")
-    for case, report in tally.failures[:20]:
-        sys.stdout.write(f"case {case.number} ({case.damage} of {case.origin}): {report.strip().splitlines()[-1]}\n")
-    if tally.failures:
-        sys.stdout.write(f"{len(tally.failures)} failing inputs are in {options.keep}\n")
-    return int(bool(tally.failures))
+def file_name(raw: bytes) -> str:
+    """Return the name of a file with this content."""
+    return "case.json.gz" if raw[:2] == b"\x1f\x8b" else "case.json"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    options = fuzz_parser("Damage traces and see that nothing breaks.", 2_000).parse_args()
+    sys.exit(run_fuzz(damaged_traces(options.seed), options))

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
-import tempfile
-import traceback
-import warnings
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.fuzzing import Case, Examine
 from tests.support.invariants import require
 from tests.trace_fuzz import BYTES, as_bytes, time_limit
 
@@ -22,7 +19,7 @@ Files = dict[str, bytes]
 
 Rng = random.Random
 Harm = Callable[[Files, Rng], None]
-OUTCOMES = ("answered", "refused", "failures")
+OUTCOMES = ("answered", "refused")
 PIPE = b"\x00pipe"
 """Content that stands for a named pipe, into which nobody writes."""
 LINK = b"\x00link to "
@@ -43,9 +40,8 @@ class Family:
 
 @dataclass(frozen=True)
 class DamagedFolder:
-    """A folder that was damaged, found again by its number and the run's seed."""
+    """A folder that was damaged."""
 
-    number: int
     harm: str
     origin: str
     files: Files
@@ -60,7 +56,7 @@ def damaged_folder(family: Family, seed: int, number: int) -> DamagedFolder:
     files = dict(sound)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         family.harms[harm](files, rng)
-    return DamagedFolder(number, harm, origin, files)
+    return DamagedFolder(harm, origin, files)
 
 
 def write_files(files: Files, folder: Path) -> None:
@@ -86,45 +82,21 @@ def read_files(folder: Path) -> Files:
     }
 
 
-@dataclass
-class Outcomes:
-    """What became of the cases of each kind of damage, and the refusals by their words."""
+def damaged_folders(family: Family, seed: int) -> Examine:
+    """Return what makes and questions the folders of a family and a seed."""
 
-    counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    failures: list[tuple[DamagedFolder, str]] = field(default_factory=list)
+    def examine_case(case: Case) -> str:
+        made = damaged_folder(family, seed, case.number)
+        case.kind, case.origin = f"{family.name} {made.harm}", made.origin
+        folder = case.folder / "case"
+        write_files(made.files, folder)
+        with time_limit():
+            outcome = family.ask(folder, Rng(f"{seed} {case.number} questions"), case.origin)
+        require(outcome in OUTCOMES, f"{outcome} is no outcome")
+        require({path.name for path in case.folder.iterdir()} == {"case"}, "something is left behind")
+        return outcome
 
-    def add(self, family: Family, case: DamagedFolder, seed: int) -> None:
-        """Write a folder, question it and count what came of it."""
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = Path(scratch, "case")
-            write_files(case.files, folder)
-            try:
-                with warnings.catch_warnings(), time_limit():
-                    warnings.simplefilter("error")
-                    outcome = family.ask(folder, Rng(f"{seed} {case.number} questions"), case.origin)
-                require(outcome in OUTCOMES, f"{outcome} is no outcome")
-                require({path.name for path in Path(scratch).iterdir()} == {"case"}, "something is left behind")
-            except (Exception, SystemExit):  # noqa: BLE001 - a fuzzer reports whatever is raised
-                outcome = "failures"
-                self.failures.append((case, traceback.format_exc()))
-        self.counts[case.harm][outcome] += 1
-
-    def table(self, name: str) -> Iterator[str]:
-        """Print the counts per kind of damage, and their sums."""
-        yield f"{name:<24}{'cases':>8}" + "".join(f"{outcome:>10}" for outcome in OUTCOMES)
-        total = Counter[str]()
-        for harm, counts in sorted(self.counts.items()):
-            total += counts
-            yield f"{harm:<24}{counts.total():>8,}" + "".join(f"{counts[outcome]:>10,}" for outcome in OUTCOMES)
-        yield f"{'all':<24}{total.total():>8,}" + "".join(f"{total[outcome]:>10,}" for outcome in OUTCOMES)
-
-
-def fuzz_family(family: Family, seed: int, numbers: Iterable[int]) -> Outcomes:
-    """Examine the cases of these numbers."""
-    found = Outcomes()
-    for number in numbers:
-        found.add(family, damaged_folder(family, seed, number), seed)
-    return found
+    return examine_case
 
 
 def check_refusal(line: str, folder: Path) -> None:

@@ -9,10 +9,11 @@ import pytest
 
 import hta_graph as hg
 from tests.support.deep_tests import deep
+from tests.support.fuzzing import fuzz
 from tests.support.invariants import BrokenRuleError
 
 pytest.importorskip("pyarrow")
-from tests.saved_file_fuzz.damage_cases import damaged_folder, fuzz_family, write_files
+from tests.saved_file_fuzz.damage_cases import damaged_folder, damaged_folders, write_files
 from tests.saved_file_fuzz.input_kinds import FAMILIES
 from tests.saved_file_fuzz.saved_graphs import ask_loaded, saved_graphs
 
@@ -23,9 +24,9 @@ QUICK, DEEP = 4, 96
 @pytest.mark.parametrize("name", [name if name in ("graph", "et") else deep(name) for name in FAMILIES])
 @pytest.mark.parametrize(("first", "part"), [(0, QUICK), deep(QUICK, DEEP)])
 def test_damaged_input_is_answered_or_refused_in_one_clear_line(name: str, first: int, part: int) -> None:
-    found = fuzz_family(FAMILIES[name], 20_261_123, range(first, first + part))
-    assert [f"case {case.number}: {report}" for case, report in found.failures] == []
-    assert sum(counts.total() for counts in found.counts.values()) == part
+    found = fuzz(damaged_folders(FAMILIES[name], 20_261_123), range(first, first + part))
+    assert found.failures == {}
+    assert found.total("cases") == part
 
 
 def test_every_kind_of_damage_changes_folders() -> None:

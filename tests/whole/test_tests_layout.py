@@ -68,7 +68,7 @@ def rooms() -> dict[Path, str]:
 
 ROOMS = rooms()
 FILES = sorted(path.relative_to(TESTS) for path in TESTS.rglob("test_*.py"))
-OF_ALL_ROOMS = {Path("whole"), Path("simulator"), Path("judgement")}
+OF_ALL_ROOMS = {Path("whole"), Path("simulator"), Path("tool_comparison")}
 
 
 def test_tests_stand_in_rooms_of_the_product() -> None:

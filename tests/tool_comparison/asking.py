@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from tests.judgement import gains, jobs, pairs, programs, recorded, unknown
-from tests.judgement.question import KINDS, NOT_ASKED, UNKNOWN, Answer, Asked, Grade, Kind, Posed, Question, grade
+from tests.tool_comparison import gains, jobs, pairs, programs, recorded, unknown
+from tests.tool_comparison.question import KINDS, NOT_ASKED, UNKNOWN, Answer, Asked, Grade, Kind, Posed, Question, grade
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import os
 import subprocess
 from typing import Any
 
-from tests.judgement import hta_process
-from tests.judgement.question import CANNOT_TELL, Answer, Asked, Posed, Question
+from tests.tool_comparison import hta_process
+from tests.tool_comparison.question import CANNOT_TELL, Answer, Asked, Posed, Question
 
 HTA_ASKED: frozenset[Asked] = frozenset(
     {"late_rank", "late_rank_cause", "bound", "serving_gap", "new_length", "slower", "slower_at_all", "gpu_idle"}

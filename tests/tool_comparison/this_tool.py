@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from analyses.cli.main import main
-from tests.judgement.question import CANNOT_TELL, NOTHING, Answer, Asked, Posed, Question
+from tests.tool_comparison.question import CANNOT_TELL, NOTHING, Answer, Asked, Posed, Question
 
 LIMIT = "1%"
 """A run that is slower by more than this is a regression."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.judgement import this_tool
-from tests.judgement.asking import Tool, all_questions, put, put_all, scores, table
-from tests.judgement.question import KINDS, Answer
+from tests.tool_comparison import this_tool
+from tests.tool_comparison.asking import Tool, all_questions, put, put_all, scores, table
+from tests.tool_comparison.question import KINDS, Answer
 
 TOOL = Tool(this_tool.ask)
 QUICK = (

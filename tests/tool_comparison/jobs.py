@@ -14,7 +14,6 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 
-from tests.judgement.question import HEALTHY, Posed, Question, Truth
 from tests.simulator.program import Gap, Launch, Statement
 from tests.simulator.ranks import (
     Fault,
@@ -35,6 +34,7 @@ from tests.simulator.ranks import (
 )
 from tests.simulator.ranks.scripts import Backend, Phase
 from tests.simulator.rewriting import statements
+from tests.tool_comparison.question import HEALTHY, Posed, Question, Truth
 
 SCHEDULES: Mapping[str, Callable[[JobShape], JobProgram]] = {
     "ddp": ddp,

@@ -14,9 +14,9 @@ from statistics import median
 from typing import Literal
 
 from tests.job_verdict_accuracy import FEWEST_MS, recorded_faults
-from tests.judgement.question import HEALTHY, UNKNOWN, Posed, Question, Truth
 from tests.rerun_accuracy import MISS, base_runs, lengths_of_steps
 from tests.support.shared_traces import SHARED
+from tests.tool_comparison.question import HEALTHY, UNKNOWN, Posed, Question, Truth
 
 OWN = Path(__file__).parents[1] / "multi_rank" / "recorded"
 CLOCKS, REPORTED = SHARED / "clock_and_graph", SHARED / "reported"

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.judgement.jobs import drawn_job
-from tests.judgement.pairs import COMMON, SPREAD
-from tests.judgement.programs import training_script, written
-from tests.judgement.question import UNKNOWN, Asked, Posed, Question
 from tests.simulator import simulate
 from tests.simulator.program import Gap, Launch, Op, Program, SyncStream
 from tests.simulator.pytorch_idioms import COMPUTE, step
 from tests.simulator.ranks import Recording, record_job
 from tests.simulator.serving import ENGINES, ServingShape, serve
 from tests.support.noisy_runs import noisy_file
+from tests.tool_comparison.jobs import drawn_job
+from tests.tool_comparison.pairs import COMMON, SPREAD
+from tests.tool_comparison.programs import training_script, written
+from tests.tool_comparison.question import UNKNOWN, Asked, Posed, Question
 
 GPU_ROWS = ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync")
 HELD_NS = 20_000_000

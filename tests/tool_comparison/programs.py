@@ -15,13 +15,13 @@ from pathlib import Path
 from statistics import median
 
 from tests.advice_accuracy import CHANGES, changed
-from tests.judgement.question import HEALTHY, UNKNOWN, Posed, Question, Truth
 from tests.simulator import Dialect, Program, pytorch_idioms, simulate, to_bytes, write
 from tests.simulator.program import Annotation, Body, Call, Copy, Frame, Gap, Launch, Op, Statement, SyncStream, Wait
 from tests.simulator.pytorch_idioms import ALL_REDUCE, COMPUTE, LOADER
 from tests.simulator.run import Run
 from tests.simulator.serving import CAUSES, ENGINES, ServingFault, ServingShape, serve
 from tests.simulator.window_lengths import step_span, steps_of
+from tests.tool_comparison.question import HEALTHY, UNKNOWN, Posed, Question, Truth
 
 STEPS = 6
 TRIES = 60

@@ -15,9 +15,9 @@ from typing import Any
 
 import hta_graph as hg
 from hta_graph.base.errors import HtaGraphError
-from tests.judgement.hta_answers import class_answer
-from tests.judgement.question import CANNOT_TELL, NOT_ASKED, NOTHING, Answer, Asked, Posed, Question
 from tests.support.kineto_as_nsys import can_be_exported, write_as_nsys
+from tests.tool_comparison.hta_answers import class_answer
+from tests.tool_comparison.question import CANNOT_TELL, NOT_ASKED, NOTHING, Answer, Asked, Posed, Question
 
 CLASSES: Mapping[str, frozenset[str]] = {
     "gpu-compute-bound": frozenset({"gpu_compute_bound"}),

@@ -1,4 +1,4 @@
-"""Ask a tool all questions and print its scores: ``python -m tests.judgement [--kind K] [--seed S] [--tool T]``."""
+"""Ask a tool all questions, print its scores: ``python -m tests.tool_comparison [--kind K] [--seed S] [--tool T]``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.judgement import this_tool
-from tests.judgement.asking import Graded, Tool, all_questions, failures, put_all, scores, table
-from tests.judgement.hta_answers import HTA_ASKED, HtaProcess
-from tests.judgement.nsys_ai_answers import NSYS_AI_ASKED, NsysAi
-from tests.judgement.question import KINDS
+from tests.tool_comparison import this_tool
+from tests.tool_comparison.asking import Graded, Tool, all_questions, failures, put_all, scores, table
+from tests.tool_comparison.hta_answers import HTA_ASKED, HtaProcess
+from tests.tool_comparison.nsys_ai_answers import NSYS_AI_ASKED, NsysAi
+from tests.tool_comparison.question import KINDS
 
 
 def _this_tool(_: argparse.Namespace) -> Tool:
@@ -32,7 +32,7 @@ TOOLS: dict[str, Callable[[argparse.Namespace], Tool]] = {"hta_graph": _this_too
 
 def main() -> None:
     """Ask and print."""
-    parser = argparse.ArgumentParser(description="A benchmark of judgement: questions with known answers.")
+    parser = argparse.ArgumentParser(description="A comparison of tools: questions with known answers.")
     parser.add_argument("--kind", choices=KINDS, action="append", help="only questions of this kind (repeatable)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only questions whose identity contains TEXT")
     parser.add_argument("--seed", type=int, default=0, help="the first seed of the simulated questions")

@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.judgement.question import Posed, Question, Truth
 from tests.simulator import Program, ThreadProgram, pytorch_idioms, simulate
 from tests.simulator.program import Gap, Statement
 from tests.simulator.window_lengths import whole_span
 from tests.support.noisy_runs import noisy_file, slower_pieces
 from tests.support.step_programs import SCRIPTS, stalling, wandering
+from tests.tool_comparison.question import Posed, Question, Truth
 
 SPREAD, COMMON = 0.03, 0.01
 STEPS = (12, 20)

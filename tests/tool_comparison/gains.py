@@ -16,9 +16,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.judgement.jobs import BACKENDS, SCHEDULES, drawn_job
-from tests.judgement.programs import written
-from tests.judgement.question import Posed, Question, Truth
 from tests.replay_accuracy import program_of
 from tests.simulator import Program, Run, simulate
 from tests.simulator.changes import (
@@ -41,6 +38,9 @@ from tests.simulator.interference import with_interference
 from tests.simulator.ranks import Recording, record_job
 from tests.simulator.ranks.engine import JobRun
 from tests.simulator.window_lengths import step_span, steps_of, whole_span
+from tests.tool_comparison.jobs import BACKENDS, SCHEDULES, drawn_job
+from tests.tool_comparison.programs import written
+from tests.tool_comparison.question import Posed, Question, Truth
 
 CLOSE, CLOSE_OF_STEP = 0.03, 0.1
 EFFECT = 0.05
