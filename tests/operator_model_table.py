@@ -1,4 +1,4 @@
-"""The table of models in the manual: ``python -m tests.operator_model_table`` writes it anew from ``MODELS``."""
+"""The table of cost models: ``python -m tests.operator_model_table`` writes it anew from ``MODELS``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*")
 
 
-PART = GeneratedSection("reference/operator_models.md", "models", table)
+PART = GeneratedSection("../tests/roofline/operator_models.md", "models", table)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,6 @@ PAGES: Mapping[str, Callable[[str], str]] = {
     "reference/analyses.md": questions_page,
     "reference/hta.md": filled,
     "reference/devices.md": device_table.PART.renewed,
-    "reference/operator_models.md": operator_model_table.PART.renewed,
+    "../tests/roofline/operator_models.md": operator_model_table.PART.renewed,
 }
 """Page of ``docs/`` → what renews it."""

@@ -113,7 +113,9 @@ def _entry(name: str) -> Iterator[str]:
     elif inspect.isclass(found):
         yield f"- `{short}`: {first_sentence(found)}"
     elif callable(found):
-        yield f"- `{short}{_signature(found)}`: {first_sentence(found)}"
+        module = name.removeprefix("analyses.").rpartition(".")[0]
+        is_step = module in QUESTION_MODULES and short != "answer"  # of what the answer consists
+        yield f"- `{short}{_signature(found)}`" + ("" if is_step else f": {first_sentence(found)}")
     else:
         yield f"- `{short}`: {CONSTANTS.get(name, first_sentence(found))}"
 
@@ -132,9 +134,14 @@ def _attributes(found: type, short: str) -> Iterator[str]:
             continue
         inner = getattr(value, "__func__", value)
         if inspect.isfunction(inner):
-            yield f"`{name}{_signature(inner)}`: {first_sentence(inner)}"
+            yield f"`{name}{_signature(inner)}`{says(found, inner)}"
         elif isinstance(value, property | cached_property):
             yield f"`{name}`: {first_sentence(getattr(value, 'func', value))}"
+
+
+def says(owner: type, method: Any) -> str:
+    """Return what a method does; of HTA's, whose manual says it, nothing."""
+    return "" if owner.__module__.startswith("analyses.hta") else f": {first_sentence(method)}"
 
 
 def _signature(function: Any, *, returns: bool = True) -> str:
