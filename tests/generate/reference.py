@@ -136,12 +136,12 @@ def _attributes(found: type, short: str) -> Iterator[str]:
         if inspect.isfunction(inner):
             yield f"`{name}{_signature(inner)}`{says(found, inner)}"
         elif isinstance(value, property | cached_property):
-            yield f"`{name}`: {first_sentence(getattr(value, 'func', value))}"
+            yield f"`{name}`{says(found, getattr(value, 'func', value))}"
 
 
 def says(owner: type, method: Any) -> str:
-    """Return what a method does; of HTA's, whose manual says it, nothing."""
-    return "" if owner.__module__.startswith("analyses.hta") else f": {first_sentence(method)}"
+    """Return what a method does; nothing for classes of analyses, where `help` has it."""
+    return "" if owner.__module__.startswith("analyses.") else f": {first_sentence(method)}"
 
 
 def _signature(function: Any, *, returns: bool = True) -> str:
