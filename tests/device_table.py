@@ -14,10 +14,10 @@ HEAD = ("device", "recorded as", *(SHOWN.get(name, name) for name in TYPES), "ve
 
 
 def table() -> str:
-    """Return the table of numbers, and below it the sources."""
+    """Return the table of numbers, and below it the notes."""
     rows = [HEAD, ("---",) * len(HEAD), *map(cells, known_devices())]
     numbers = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return f"\n{numbers}\n\n" + "\n".join(sources()) + "\n\n"
+    return f"\n{numbers}\n\n" + "\n".join(notes()) + "\n\n"
 
 
 def cells(device: Device) -> tuple[str, ...]:
@@ -44,13 +44,13 @@ def number(value: float | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
-def sources() -> Iterator[str]:
-    """Yield a line for the devices of one source and note: where their numbers are from, and what is known of them."""
+def notes() -> Iterator[str]:
+    """Yield a line for the devices of one note: what is to be known of their numbers."""
     alike: dict[str, list[str]] = {}
     for device in known_devices():
-        alike.setdefault(f"{device.source}.{f' {device.note}' if device.note else ''}", []).append(device.name)
-    for text, names in alike.items():
-        yield f"- **{', '.join(names)}**: {text}"
+        if device.note:
+            alike.setdefault(device.note, []).append(device.name)
+    yield from (f"- **{', '.join(names)}**: {note}" for note, names in alike.items())
 
 
 PART = GeneratedSection("reference/devices.md", "devices", table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -83,17 +83,20 @@ def write_parquet(graph: DependencyGraph, folder: str | Location) -> None:
     target = resolve_location(folder)
     check_folder(target, [part.graph.path for part in graph.rank_graphs])
     with new_folder(target, lambda: check_folder(target), [HEADER_FILE]) as new:
-        _write_graph(graph, new)
-        if isinstance(graph, JobGraph):
-            for rank in graph.rank_numbers.tolist():
-                (new / _rank_folder(rank)).mkdir()
-                _write_graph(graph.graph(rank), new / _rank_folder(rank))
+        if not isinstance(graph, JobGraph):
+            _write_tables(new, _tables_of_graph(graph), _graph_header(graph))
+            return
+        ranks = graph.rank_numbers.tolist()
+        _write_tables(new, job_tables(graph), _graph_header(graph, ranks))
+        for rank, alone in ((rank, graph.graph(rank)) for rank in ranks):
+            (new / _rank_folder(rank)).mkdir()
+            _write_tables(new / _rank_folder(rank), _tables_of_graph(alone), _graph_header(alone))
 
 
-def _write_graph(graph: DependencyGraph, folder: Path) -> None:
-    for name, columns in (job_tables(graph) if isinstance(graph, JobGraph) else _tables_of_graph(graph)).items():
+def _write_tables(folder: Path, tables: Mapping[str, dict[str, Any]], header: Mapping[str, Any]) -> None:
+    for name, columns in tables.items():
         _write_table(folder / f"{name}.parquet", columns)
-    (folder / HEADER_FILE).write_text(json.dumps(_graph_header(graph)), encoding="utf-8")
+    (folder / HEADER_FILE).write_text(json.dumps(header), encoding="utf-8")
 
 
 def _tables_of_graph(graph: DependencyGraph) -> dict[str, dict[str, Any]]:
@@ -176,7 +179,7 @@ def _write_table(path: Path, columns: dict[str, Any]) -> None:
     parquet.write_table(pyarrow.table(columns), path, compression="lz4", use_dictionary=coded)
 
 
-def _graph_header(graph: DependencyGraph) -> dict[str, Any]:
+def _graph_header(graph: DependencyGraph, ranks: Sequence[int] = ()) -> dict[str, Any]:
     trace = graph.trace
     return {
         "schema": SCHEMA,
@@ -190,7 +193,7 @@ def _graph_header(graph: DependencyGraph) -> dict[str, Any]:
         "lanes": {f.name: np.asarray(getattr(trace.lanes, f.name)).tolist() for f in fields(trace.lanes)},
         "reading": trace.diagnostics,
         **({"notes": trace.notes} if trace.notes else {}),
-        **({"ranks": graph.rank_numbers.tolist()} if isinstance(graph, JobGraph) else {}),
+        **({"ranks": ranks} if ranks else {}),
         **({"gpu_clock": [clock.exact_json() for clock in trace.gpu_clock]} if trace.gpu_clock else {}),
         **({"custom_rules": labels} if (labels := _custom_rules_in(graph.edge_table)) else {}),
         "building": {key: value for key, value in graph.diagnostics.items() if key not in trace.diagnostics},

@@ -37,7 +37,7 @@ SAMPLE = Path(__file__).parents[1] / "multi_rank" / "recorded" / "stages_every"
 QUESTIONS = ("critical-path", "report", "attribution", "roofline", "diff", "what-if", "stragglers")
 FIRST, AFTER_ANOTHER = "first", "after `info`"
 """With an empty cache; with the graphs in it."""
-PAGE = "evidence.md"
+PAGE = "../tests/benchmarks/speed.md"
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def add_options(parser: argparse.ArgumentParser, questions: Sequence[str]) -> No
     parser.add_argument("--questions", nargs="+", choices=QUESTIONS, default=questions, metavar="COMMAND")
     parser.add_argument("--pairs", type=int, default=5, help="pairs that count (5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write each run")
-    parser.add_argument("--markdown", action="store_true", help=f"replace this benchmark's table in docs/{PAGE}")
+    parser.add_argument("--markdown", action="store_true", help="replace the table in tests/benchmarks/speed.md")
 
 
 def inputs_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> list[Path]:

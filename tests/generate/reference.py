@@ -25,7 +25,6 @@ __all__ = ["END", "REGION", "filled", "graphs_page", "names_in", "questions_page
 BEGIN, END = "<!-- names:", "<!-- end of names -->"
 REGION = re.compile(rf"^{BEGIN}([\w.\s]+)-->\n.*?^{END}$", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^## `(\w+)`\n", re.MULTILINE)
-TABLES = "The tables of an answer: their names, and their columns."
 CONSTANTS = {
     "hta_graph.DEFAULT_RULES": "The rules that find edges, one function per kind, in their order. `build_graph(trace)` "
     "applies them; `build_graph(trace, rules=[…])` takes some of them, or your own.",
@@ -35,6 +34,8 @@ CONSTANTS = {
     "analyses.run_diff.TIMES": "The columns of times that tables of changes share.",
 }
 """What values without a docstring are."""
+SAID_ONCE = ("TABLES", "figure")
+"""What modules of analyses have in common, which the head of the page says."""
 ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 LONGEST_DEFAULT = 24
@@ -104,6 +105,8 @@ def resolved(name: str) -> Any:
 def _entry(name: str) -> Iterator[str]:
     """Yield the lines of a public name: a bullet, for a class a heading and a bullet for each of its attributes."""
     found, short = resolved(name), name.rpartition(".")[2]
+    if short in SAID_ONCE:
+        return
     if inspect.isclass(found) and not issubclass(found, HtaGraphError):
         yield from ("", f"### `{short}`", "", first_sentence(found), "")
         yield from (f"- {line}" for line in _attributes(found, short))
@@ -112,7 +115,7 @@ def _entry(name: str) -> Iterator[str]:
     elif callable(found):
         yield f"- `{short}{_signature(found)}`: {first_sentence(found)}"
     else:
-        yield f"- `{short}`: {TABLES if short == 'TABLES' else CONSTANTS.get(name, first_sentence(found))}"
+        yield f"- `{short}`: {CONSTANTS.get(name, first_sentence(found))}"
 
 
 def _attributes(found: type, short: str) -> Iterator[str]:
