@@ -226,7 +226,6 @@ test_job_rules
 test_job_rules test_rank_crossings
     rank_crossings.last_arrivals: drop 10
 test_job_timeline
-    level_of_detail._without_waits: drop 1
     level_of_detail.busiest_lanes: without 19
 test_job_windows
     windows._at_awaited_communication: without 13
