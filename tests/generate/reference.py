@@ -36,6 +36,10 @@ CONSTANTS = {
 """What values without a docstring are."""
 SAID_ONCE = ("TABLES", "figure")
 """What modules of analyses have in common, which the head of the page says."""
+ON_ROWS = re.compile(
+    r"canonical row|\\brow -1|; -1|each row|\\brows of\\b|for algorithms|for files|as arrays|code[sd]? in"
+)
+"""What says that an attribute is for those who compute on rows and columns."""
 ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 LONGEST_DEFAULT = 24
@@ -129,19 +133,26 @@ def _attributes(found: type, short: str) -> Iterator[str]:
     elif is_dataclass(found):
         named = [f"`{field.name}`" for field in fields(found) if not field.name.startswith("_")]
         yield from [f"Fields: {', '.join(named)}."] if named else []
-    for name, value in vars(found).items():
-        if name.startswith("_") or not inspect.getdoc(getattr(value, "func", value)):
-            continue
-        inner = getattr(value, "__func__", value)
-        if inspect.isfunction(inner):
-            yield f"`{name}{_signature(inner)}`{says(found, inner)}"
-        elif isinstance(value, property | cached_property):
-            yield f"`{name}`{says(found, getattr(value, 'func', value))}"
+    entries = [(name, *_called(value)) for name, value in vars(found).items() if _is_documented(name, value)]
+    brief = [name for name, _, says in entries if found.__module__.startswith("analyses.") or ON_ROWS.search(says)]
+    yield from (f"`{name}{called}`: {says}" for name, called, says in entries if name not in brief)
+    if brief:
+        heading = "Attributes" if len(brief) == len(entries) else "On rows and columns, for algorithms"
+        yield f"{heading}: {', '.join(f'`{name}`' for name in brief)}."
 
 
-def says(owner: type, method: Any) -> str:
-    """Return what a method does; nothing for classes of analyses, where `help` has it."""
-    return "" if owner.__module__.startswith("analyses.") else f": {first_sentence(method)}"
+def _is_documented(name: str, value: Any) -> bool:
+    """Return whether an attribute is a method or property that users may know."""
+    inner = getattr(value, "__func__", value)
+    is_entry = inspect.isfunction(inner) or isinstance(value, property | cached_property)
+    return is_entry and not name.startswith("_") and bool(inspect.getdoc(getattr(value, "func", value)))
+
+
+def _called(value: Any) -> tuple[str, str]:
+    """Return how an attribute is called, and what it is."""
+    inner = getattr(value, "__func__", value)
+    called = _signature(inner) if inspect.isfunction(inner) else ""
+    return called, first_sentence(getattr(inner, "func", inner))
 
 
 def _signature(function: Any, *, returns: bool = True) -> str:
