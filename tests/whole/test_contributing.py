@@ -29,9 +29,9 @@ MOST_STEPS = {
     "Add a trace dialect": 7,
 }  # fmt: skip
 TOOLS = Path(sys.executable).parent
-NOT_COPIED = shutil.ignore_patterns(
-    "__pycache__", ".git", ".venv", ".*_cache", ".hypothesis", "*.egg-info", "build", "dist"
-)
+NOT_COPIED = shutil.ignore_patterns("__pycache__", ".git", ".venv", ".*_cache", ".hypothesis", "*.egg-info", "dist")
+BUILT = {"build"}
+"""Of the repository's own folder: a package has a folder of that name."""
 every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 
 
@@ -40,10 +40,15 @@ def left_out(recipe: Recipe, at: int) -> Recipe:
     return Recipe(recipe.name, recipe.steps[:at] + recipe.steps[at + 1 :], recipe.checks)
 
 
+def _not_copied(folder: str, names: list[str]) -> set[str]:
+    """Return what of a folder is not copied."""
+    return NOT_COPIED(folder, names) | (BUILT & set(names) if Path(folder) == ROOT else set())
+
+
 def done_in(folder: Path, recipe: Recipe) -> Path:
     """Follow a recipe in a copy of this repository."""
     copy = folder / "copy"
-    shutil.copytree(ROOT, copy, ignore=NOT_COPIED, symlinks=True)
+    shutil.copytree(ROOT, copy, ignore=_not_copied, symlinks=True)
     follow(recipe.steps, copy)
     return copy
 
