@@ -404,6 +404,7 @@ def test_the_command_prints_a_line_per_finding_and_exits_with_1(work: Path, caps
     document = json.loads((work.parent / "found.json").read_text())
     assert document["schema"] == "hta-graph/chakra-check/1"
     assert [finding["rule"] for finding in document["findings"]] == ["self-dependency"]
+    assert capsys.readouterr().out == f"{work}: 1 problem\n"
     assert main(["chakra", "check", str(work)]) == 1
     out, err = capsys.readouterr()
     assert out == f"{work}: 1 problem\n{check(read_folder(work)).findings[0]}\n"

@@ -589,7 +589,8 @@ def test_all_outputs_at_once_are_those_of_one_at_a_time(
 ) -> None:
     outputs = {option: tmp_path / option for option in ("--json", "--csv", "--external-ids")}
     given = [part for pair in outputs.items() for part in pair]
-    assert run_command(capsys, "sync-deps", trace_file, *given) == (0, "", "")
+    first = run_command(capsys, "sync-deps", trace_file)[1].splitlines()[0]
+    assert run_command(capsys, "sync-deps", trace_file, *given) == (0, f"{first}\n", "")
     for option, target in outputs.items():
         assert run_command(capsys, "sync-deps", trace_file, option, "-") == (0, target.read_text(), "")
 

@@ -29,7 +29,6 @@ from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.run_analysis import write_answer
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.arg_types import RANK, STEP, share_of_one
-from analyses.display.sentence_format import counted
 from analyses.display.stderr import say
 from hta_graph.base.errors import CannotCompareError, RegressionError
 from hta_graph.base.progress import begin_stage
@@ -209,6 +208,8 @@ def _steps_not_judged(count: int) -> str:
     >>> _steps_not_judged(6)
     '6 steps after do what no step before does, and are not judged'
     """
+    from analyses.display.sentence_format import counted
+
     do, are = ("do", "are") if count > 1 else ("does", "is")
     return f"{counted(count, 'step')} after {do} what no step before does, and {are} not judged"
 

@@ -25,7 +25,6 @@ from analyses.cli.path_args import InputTraces, OutputFile
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.arg_types import RANK, share_of_one
-from analyses.display.sentence_format import counted
 from analyses.display.stderr import say
 from hta_graph.base.errors import CannotCompareError, HtaGraphError, RegressionError, UsageError
 from hta_graph.base.progress import begin_stage
@@ -139,6 +138,8 @@ def _written(target: str, recordings: int, steps: Sequence[int]) -> str:
     >>> _written("base.json", 2, [10, 12])
     'base.json: a baseline of 2 recordings with 10 and 12 steps'
     """
+    from analyses.display.sentence_format import counted
+
     counts = " and ".join(filter(None, [", ".join(f"{one:,}" for one in steps[:-1]), f"{steps[-1]:,}"]))
     return f"{target}: a baseline of {counted(recordings, 'recording')} with {counts} step{'s' * (list(steps) != [1])}"
 

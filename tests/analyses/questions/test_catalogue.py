@@ -70,7 +70,7 @@ def test_help_shows_what_is_asked_and_every_flag_with_its_default(
     asked: Analysis, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    status, out, _ = run_command(capsys, asked.name, "--help")
+    status, out, _ = run_command(capsys, asked.name, "--help-all")
     assert status == 0
     shown = " ".join(out.split())
     assert asked.help in shown
