@@ -258,8 +258,7 @@ def test_a_file_that_changes_meanwhile_is_one_line(
 # -- which jobs ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("command", ["critical-path", "stragglers", "what-if"])
+@pytest.mark.parametrize("command", ["stragglers", deep("critical-path"), deep("what-if")])
 def test_a_job_that_fits_in_memory_is_held_in_full_however_many_ranks_it_has(
     capsys: pytest.CaptureFixture[str], job_of: JobOf, command: str
 ) -> None:
@@ -267,7 +266,7 @@ def test_a_job_that_fits_in_memory_is_held_in_full_however_many_ranks_it_has(
     assert run_command(capsys, command, job_of("cut"), "--json", "-") == whole
 
 
-@pytest.mark.parametrize("memory", [[], ["--memory", "80M"]])
+@pytest.mark.parametrize("memory", [["--memory", "80M"], deep([])])
 def test_of_a_job_that_does_not_fit_summaries_are_held_and_a_line_says_what_they_lack(
     capsys: pytest.CaptureFixture[str], job_of: JobOf, monkeypatch: pytest.MonkeyPatch, memory: list[str]
 ) -> None:
