@@ -145,6 +145,8 @@ class DependencyGraph:
 
     source: RankSource | None = None
     """Who answers what takes all rows, where the graph holds few of each rank; None where it has them."""
+    is_joined = False
+    """Whether it was joined with what ranks did together; a rank that is replayed for its job is, too."""
     members = Members.empty()
     """What ranks did with each other, as columns; of one rank nothing."""
     clock_table = Clocks.empty()

@@ -38,6 +38,8 @@ class JobGraph(DependencyGraph):
     Events are named by (rank, event_index). ``rank_graphs`` are the graphs of the single ranks.
     """
 
+    is_joined = True
+
     def __init__(
         self,
         trace: Trace,
