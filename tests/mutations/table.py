@@ -494,7 +494,6 @@ test_step_levels
 test_step_predictions
     step_predictions.StepPredictions.usual_ns: returns 1=False
 test_straggler_oracle
-    pipeline_job.NOT_BEFORE_NS: constant 1=10000000000.0
     pipeline_job.StragglerJob.ideal: never 1
     pipeline_step_replay._collectives: never 1
     straggler_rules._collective_groups: other 3
