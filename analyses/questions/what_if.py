@@ -15,23 +15,21 @@ from analyses.advice.gains import within_rows
 from analyses.advice.recording_rules import mostly_start_up_ns, start_up_recorded
 from analyses.advice.rules import RULES
 from analyses.display.dataframe_text import more_ranks
-from analyses.display.labels import class_meanings, short_labels
 from analyses.display.phrases import NOT_RECORDED, OTHER_STEP, untrusted, whose
 from analyses.display.sentence_format import as_sentence, brief_duration, counted
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
 from analyses.source.graph_names import naming_notes_of_rows
-from analyses.source.window_report import (
+from analyses.source.window_facts import (
+    DefaultWindow,
+    StepFacts,
     WindowFacts,
-    default_lines,
-    measured_subject,
-    missing_lines,
-    slack_lines,
+    class_meanings,
+    short_labels,
     slack_record,
-    step_records,
     time_by_host,
-    window_lines,
     window_record,
 )
+from analyses.source.window_report import default_lines, measured_subject, missing_lines, slack_lines, window_lines
 from hta_graph.base.errors import QueryError
 from hta_graph.base.text.formatting import milliseconds
 from hta_graph.base.text.sanitize import encodable_path
@@ -365,7 +363,7 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         "rank": graph.rank,
         **({"ranks": ranks} if len(ranks) > 1 else {}),
         "window": window_record(replayed.window, graph),
-        **({"steps": step_records(found.steps)} if replayed.window.is_default else {}),
+        **({"steps": [one.record for one in StepFacts.of(found.steps)]} if replayed.window.is_default else {}),
         "measured_ns": replayed.measured_ns,
         "identity_ns": replayed.identity_ns,
         "predicted_ns": replayed.predicted_ns,
@@ -466,8 +464,12 @@ def what_if_lines(found: WhatIf) -> list[Line]:
         *_assumption_lines(found),
         *body,
         *(["", *_curve_lines(found.curve)] if found.curve else []),
-        *(["", *slack_lines(found.near, found.graph)] if found.near else []),
+        *(["", *_slack_lines(found.near, found.graph)] if found.near else []),
     ]
+
+
+def _slack_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]:
+    return slack_lines(slack_record(near), short_labels(graph), is_job=graph.is_job)
 
 
 # -- headlines --------------------------------------------------------------------------------------------------------
@@ -813,7 +815,7 @@ def _split_rank(name: str | None) -> tuple[str, str]:
 def _window_lines(found: WhatIf) -> list[Line]:
     graph, window = found.graph, found.replayed.window
     of = whose(graph.rank, len(graph.rank_graphs))
-    chosen = default_lines(window, graph, ())[:1]
+    chosen = default_lines(DefaultWindow.of(window, graph))[:1]
     if found.of_steps and window.is_default:
         chosen = [
             (
