@@ -84,7 +84,7 @@ def test_one_session_answers_all_tools_and_reads_the_resources(
     assert json.loads(texts[1])["$schema"]
     for result in wrong:
         assert result.is_error
-        assert list(json.loads(text_of(result))) == ["cannot_answer", "reason", "what_to_record"]
+        assert list(json.loads(text_of(result))) == ["cannot_answer", "reason", "what_to_record", "names"]
     assert "Traceback" not in log.read_text()
 
 
@@ -133,8 +133,8 @@ def test_the_session_survives_what_is_no_json_unknown_tools_and_huge_arguments(t
         call(6, "open", trace="sample_trace.json.gz"),
     )
     assert "error" in by_id[1]
-    assert "no tool 'format_disk'" in by_id[2]["error"]["message"]
-    for number in (3, 4, 5):
+    assert "no tool 'format_disk'" in by_id[2]["result"]["content"][0]["text"]
+    for number in (2, 3, 4, 5):
         text = by_id[number]["result"]["content"][0]["text"]
         assert by_id[number]["result"]["isError"]
         assert len(text) < 1_000
