@@ -1,4 +1,4 @@
-"""A process that serves one folder opens regular files of it, and nothing else, whatever others do to names meanwhile."""
+"""A process that serves one folder opens regular files of it, and nothing else, whatever others do meanwhile."""
 
 from __future__ import annotations
 
