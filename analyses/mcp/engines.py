@@ -139,7 +139,9 @@ class Engines:
         return {
             "tool": tool.name,
             "arguments": arguments,
-            "files": self.files.as_json,
+            "root": str(self.files.root),
+            "output": self.files.output and str(self.files.output),
+            "written": sorted(self.files.written),
             "keep": self.limits.keep - others,
             "memory": self.limits.memory,
         }
