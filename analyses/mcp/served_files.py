@@ -39,10 +39,8 @@ class ServedFiles:
             UsageError: the name is no path below the root.
         """
         if not name or "\0" in name or "://" in name or name.startswith(("@", "~")) or ".." in Path(name).parts:
-            raise UsageError(
-                f"{shortened_repr(name)} is not a relative path; URLs, file lists and '..' are not served, name a file below the "
-                "folder"
-            )
+            hint = "URLs, file lists and '..' are not served, name a file below the folder"
+            raise UsageError(f"{shortened_repr(name)} is not a relative path; {hint}")
         place = self.root / name
         self._check_inside(name, [place])
         self._check_kind(name, place)
