@@ -116,7 +116,9 @@ class RankInputs(JobSource):
         # What is recorded of the kernels of replayed graphs is found by who reads traces.
         if graph is None or graph.event_flags.graph_launch_call.any():
             return None
-        return self.with_kept_answers(graph)
+        from hta_graph.store.kept_answers import with_kept_answers
+
+        return with_kept_answers(graph, self.cache, salvage=self.salvage)
 
     def one_graph(self) -> DependencyGraph:
         """Build the graph of ``--rank``, else of the lowest rank that can be read."""
@@ -180,11 +182,9 @@ def named_cache_folder(name: str) -> Path:
         OutputError: it cannot be created.
     """
     from hta_graph.base.errors import OutputError
-    from hta_graph.base.storage.location import is_remote, resolve_location
+    from hta_graph.store.cache_folder import local_folder
 
-    folder = resolve_location(name)
-    if is_remote(folder):
-        raise OutputError(f"{name}: not a local folder; name one for the cache")
+    folder = local_folder(name)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -107,20 +107,16 @@ class JobSource(ReadOptions):
         """
         from hta_graph.multi_rank.rank_request import RankRequest
         from hta_graph.multi_rank.read_ranks import read_inputs
+        from hta_graph.store.kept_answers import with_kept_answers
 
         begin_stage("reading traces")
         with_others = communications or summary is not None
         asked = RankRequest(self.salvage, with_others, summary, step_patterns=self.step_patterns)
         for graph in read_inputs(self.listed, asked, self, self.ranks, self.captures):
-            yield graph if with_others else self.with_kept_answers(graph)
-
-    def with_kept_answers(self, graph: DependencyGraph) -> DependencyGraph:
-        """Let answers about a graph that is in the cache be kept next to it."""
-        if self.cache is None or not self.cache.has_graph(graph.path, salvage=self.salvage):
-            return graph
-        from hta_graph.store import kept_answers
-
-        return kept_answers.with_kept_answers(graph, self.cache, salvage=self.salvage)
+            if with_others or self.cache is None:
+                yield graph
+            else:
+                yield with_kept_answers(graph, self.cache, salvage=self.salvage)
 
     def graphs_by_rank(
         self, *, communications: bool = False, few: SummariesOf | None = None
@@ -300,11 +296,11 @@ def read_graphs(
     yield from source.graphs(communications=communications, summary=summary)
 
 
-def _opened(cache: Path | GraphCache | None, say: Say) -> GraphCache | None:
-    from hta_graph.store.cache_folder import CacheFolder
+def _opened(cache: str | Path | GraphCache | None, say: Say) -> GraphCache | None:
+    from hta_graph.store.cache_folder import CacheFolder, local_folder
     from hta_graph.store.trace_cache import GraphCache
 
-    return GraphCache(CacheFolder(cache, say)) if isinstance(cache, Path) else cache
+    return GraphCache(CacheFolder(local_folder(cache), say)) if isinstance(cache, (str, Path)) else cache
 
 
 def read_job(
@@ -350,7 +346,7 @@ def read_job(
         progress=lambda _: nullcontext(progress),
         cluster=cluster,
         summaries="always" if summaries else "never",
-        cache=_opened(None if cache is None else _folder_here(cache), say),
+        cache=_opened(cache, say),
         step_patterns=tuple(step_patterns),
         captures=captures,
     )
@@ -360,18 +356,3 @@ def read_job(
             return few
         graphs = source.graphs_by_rank(communications=True).values() if few is None else [few]
         return build_job(graphs)
-
-
-def _folder_here(name: str | Path) -> Path:
-    """Return a folder of this machine.
-
-    Raises:
-        OutputError: it is none.
-    """
-    from hta_graph.base.errors import OutputError
-    from hta_graph.base.storage.location import is_remote, resolve_location
-
-    folder = resolve_location(name)
-    if is_remote(folder):
-        raise OutputError(f"{folder}: the cache of rank summaries must be a local folder; name one")
-    return folder

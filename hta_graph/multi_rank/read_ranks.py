@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, Self, cast
+from typing import Self, cast
 from weakref import finalize
 
 from hta_graph.attribution.captures import NamedCaptures, find_captures, with_captures
@@ -157,7 +157,7 @@ def _read_uncached(
 
         memory = memory_share() if options.memory is None else options.memory
         yield from _read_in_order(
-            files, asked, ProcessReader(), _MemoryLimit(processes, memory, options.memory), progress
+            files, asked, ProcessReader(), _MemoryLimit(processes, options.memory, memory), progress
         )
     else:
         yield from _read_in_order(
@@ -265,48 +265,34 @@ def _read_or_error(file: RankFile, memory: int | None, asked: RankRequest) -> Gr
         return out_of_memory_error(file.path)
 
 
-class _Admission(Protocol):
-    """Decides how much is read at once."""
-
-    @property
-    def limit(self) -> int | None:
-        """How much (bytes) a file may take that is read alone, if a limit was given."""
-
-    def has_room(self, file: RankFile, readings: Collection[RankReading]) -> bool:
-        """Return whether one more file can be read; one always can."""
-
-    def share(self, file: RankFile) -> int | None:
-        """Return how much (bytes) a file may take next to others, if that is less than alone."""
-
-    def give(self, answer: GraphOrError) -> GraphOrError:
-        """Note that a graph is handed out."""
-
-
-@dataclass(frozen=True)
+@dataclass
 class _CountLimit:
     """A fixed number of files are read or wait for their turn; each may take the same."""
 
     most: int
     limit: int | None
+    """How much (bytes) a file may take that is read alone, if a limit was given."""
 
     def has_room(self, _: RankFile, readings: Collection[RankReading]) -> bool:
+        """Return whether one more file can be read; one always can."""
         return sum(not reading.file.error for reading in readings) < self.most
 
     def share(self, _: RankFile) -> int | None:
+        """Return how much (bytes) a file may take next to others, if that is less than alone."""
         return None
 
     def give(self, answer: GraphOrError) -> GraphOrError:
+        """Note that a graph is handed out."""
         return answer
 
 
-class _MemoryLimit:
+@dataclass
+class _MemoryLimit(_CountLimit):
     """A limit of processes and memory: of readers, graphs that wait for their turn, graphs handed out."""
 
-    def __init__(self, processes: int, memory: int, limit: int | None) -> None:
-        self.limit = limit
-        self._processes, self._memory = processes, memory
-        self._needed: dict[Location, int] = {}
-        self._given = 0
+    memory: int
+    _needed: dict[Location, int] = field(default_factory=dict)
+    _given: int = 0
 
     def give(self, answer: GraphOrError) -> GraphOrError:
         """Note that a graph is handed out; it counts for as long as it is in use."""
@@ -322,7 +308,7 @@ class _MemoryLimit:
     def share(self, file: RankFile) -> int | None:
         """Return how much a file may take that is likely to take less than all."""
         needed = self._needed_for(file)
-        return needed if needed < self._memory else None
+        return needed if needed < self.memory else None
 
     def _needed_for(self, file: RankFile) -> int:
         """Return what reading a file is likely to take at most."""
@@ -332,10 +318,10 @@ class _MemoryLimit:
 
     def has_room(self, file: RankFile, readings: Collection[RankReading]) -> bool:
         """Return whether one more file can be read; one always can."""
-        if sum(reading.answer is None for reading in readings) >= self._processes:
+        if sum(reading.answer is None for reading in readings) >= self.most:
             return False
         used = self._given + sum(map(self._taken, readings))
-        return not readings or used + self._needed_for(file) <= self._memory
+        return not readings or used + self._needed_for(file) <= self.memory
 
     def _taken(self, reading: RankReading) -> int:
         """Return what a process takes that reads, or the graph that it made."""
@@ -345,7 +331,7 @@ class _MemoryLimit:
 
 
 def _read_in_order(
-    files: Sequence[RankFile], asked: RequestOf, engine: ReadEngine, room: _Admission, progress: Progress
+    files: Sequence[RankFile], asked: RequestOf, engine: ReadEngine, room: _CountLimit, progress: Progress
 ) -> Generator[GraphOrError, None, None]:
     """Read files, as many at once as there is room for; the answers come in the files' order."""
     waiting = deque(files)
@@ -367,7 +353,7 @@ def _read_in_order(
     progress(len(files), len(files))
 
 
-def _start_reading(file: RankFile, asked: RequestOf, engine: ReadEngine, room: _Admission) -> RankReading:
+def _start_reading(file: RankFile, asked: RequestOf, engine: ReadEngine, room: _CountLimit) -> RankReading:
     """Begin to read a file, while others are read with no more memory than it is likely to take."""
     if file.error:
         return RankReading(file, file.error)
