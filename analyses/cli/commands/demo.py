@@ -72,7 +72,7 @@ def _write_traces(target: str) -> None:
 
 def _write_demo(sample: Path, overlay: str, picture: str, page: str) -> None:
     """Analyze the second step of a trace."""
-    from analyses.questions.critical_path import path_lines
+    from analyses.questions.critical_path import PathText, path_lines
     from analyses.report.timeline import timeline_page
     from hta_graph.base.storage.atomic_write import write_file
     from hta_graph.build.from_trace import build_graph
@@ -82,7 +82,7 @@ def _write_demo(sample: Path, overlay: str, picture: str, page: str) -> None:
     from hta_graph.paths.windows import step
 
     path = extract(build_graph(sample), step(2))
-    print_lines(["step 2 of 3 simulated training steps:", "", *path_lines(path), ""])
+    print_lines(["step 2 of 3 simulated training steps:", "", *path_lines(PathText.of(path)), ""])
     write_path_overlay(path, overlay)
     write_picture(path_picture(path), picture)
     write_file(page, timeline_page(path, step_rows(path.graph)).html())

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
 from hta_graph.base.errors import Remedy, TraceError
 from hta_graph.base.storage.location import Location, is_remote
+from hta_graph.base.storage.open_local import open_database
 from hta_graph.base.text.sanitize import one_line
 from hta_graph.model import Ints
 
@@ -64,8 +64,7 @@ class Database:
         self.salvages = salvage
         self._check_files_beside(Path(path))
         with self._told_errors():
-            name = f"file:{quote(str(Path(path).absolute()))}?mode=ro&immutable=1"
-            self._connection = sqlite3.connect(name, uri=True)
+            self._connection = open_database(Path(path))
             try:
                 self._open(salvage=salvage)
             except BaseException:
@@ -115,6 +114,8 @@ class Database:
             yield
         except UnicodeDecodeError:  # SQLite's words repeat bytes of the file
             raise TraceError(self.path, "is a damaged SQLite database: its schema is no text", EXPORT_AGAIN) from None
+        except OSError as error:
+            raise TraceError(self.path, f"cannot be read: {error.strerror or error}") from None
         except sqlite3.Error as error:
             raise TraceError(self.path, f"is a damaged SQLite database: {one_line(str(error))}", EXPORT_AGAIN) from None
 
