@@ -106,7 +106,7 @@ class Question:
 
     def unread(self, held: HeldTrace) -> list[str]:
         """Say which files could not be read."""
-        errors = dict.fromkeys(error.on_command_line for error in held.inputs.left_out)
+        errors = dict.fromkeys(error.on_command_line for error in held.left_out)
         return [text.replace(f"{self.files.root}/", "") for text in errors]
 
 

@@ -15,6 +15,8 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
+from hta_graph.base.errors import OutputError
+from hta_graph.base.storage.location import is_remote, resolve_location
 from hta_graph.store.entry_file import DamagedEntryError, Entry, entry_pieces, read_entry, read_head
 
 ENVIRONMENT_VARIABLE = "HTA_GRAPH_CACHE"
@@ -60,6 +62,18 @@ def default_cache_folder() -> Path | None:
 
     found = user_cache_path("hta-graph", appauthor=False)
     return found if found.is_absolute() else None
+
+
+def local_folder(name: str | Path) -> Path:
+    """Return the folder that a user names for the cache.
+
+    Raises:
+        OutputError: it is not one of this machine.
+    """
+    folder = resolve_location(name)
+    if is_remote(folder):
+        raise OutputError(f"{name}: not a local folder; name one for the cache")
+    return folder
 
 
 class CacheFolder:
