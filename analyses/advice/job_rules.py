@@ -11,9 +11,9 @@ from analyses.advice import job_verdict
 from analyses.advice.facts import HOST_CLASSES, PathFacts
 from analyses.advice.remedies import with_factor
 from analyses.advice.rule import Evidence, Fired, Remedy, Rule
-from analyses.display.sentence_format import window_name
 from analyses.source.matched_collectives import silent_ranks
-from analyses.source.window_report import verdict_of_job
+from analyses.source.window_facts import verdict_of_job
+from analyses.source.window_report import window_name
 from hta_graph.base.arrays import distinct, percentiles_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
@@ -69,7 +69,7 @@ def delays_window(found: JobVerdict, window: Window) -> bool:
 def ranks_matched(facts: PathFacts) -> Fired | None:
     """Count the communication that ranks share, and what has no partner."""
     job = facts.graph
-    if not job.is_joined:
+    if not job.is_job:
         return None
     members, events, window = job.members, job.event_table, facts.path.window
     inside = members.take((events.end[members.row] > window.start_ns) & (events.start[members.row] < window.end_ns))
@@ -144,7 +144,7 @@ def slow_host(facts: PathFacts) -> Fired | None:
 
 def _non_waiting_operators(graph: DependencyGraph) -> Ids:
     """Return the innermost operators that neither wait for a GPU nor for other ranks."""
-    if not graph.is_joined:
+    if not graph.is_job:
         return np.empty(0, np.int32)
     own = graph.event_table.kind == EventKind.CPU_OP
     around = graph.operator_around

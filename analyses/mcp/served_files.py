@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Self
 
 from hta_graph.base.errors import TraceError, UsageError
 from hta_graph.base.storage.location import Location
-from hta_graph.trace.rank_files import FLIGHT_FOLDER, expand_inputs
+from hta_graph.trace.rank_files import FLIGHT_FOLDER, PATTERN, expand_inputs
 
 FILES_LISTED = 2_000
 """How many files a listing looks at."""
 PICTURE_ENDINGS = (".svg", ".png", ".dot")
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+NAME_ANOTHER = "name a file or folder in it (open without a trace lists them)"
 
 
 @dataclass(frozen=True)
@@ -24,10 +26,23 @@ class ServedFiles:
 
     root: Path
     output: Path | None
-    written: set[Path] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, root: str, output: str | None, written: Sequence[str]) -> Self:
+        """Return what :attr:`as_json` describes."""
+        return cls(Path(root), None if output is None else Path(output), set(written))
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """What another process needs to serve the same."""
+        output = None if self.output is None else str(self.output)
+        return {"root": str(self.root), "output": output, "written": sorted(self.written)}
 
     def trace(self, name: str) -> Path:
         """Return a trace or a folder of traces below the root; links that lead out of it count as outside.
+
+        That is what others are told. They may change it at once, so files are opened as ``open_local`` does.
 
         Raises:
             TraceError: nothing there may be a trace.
@@ -40,22 +55,33 @@ class ServedFiles:
             )
         place = self.root / name
         self._check_inside(name, [place])
-        files = expand_inputs([place])
+        self._check_kind(name, place)
         dumps = (place if place.is_dir() else place.parent) / FLIGHT_FOLDER
-        self._check_inside(name, [*files, *(dumps.glob("*") if dumps.is_dir() else ())])
+        self._check_inside(name, [*expand_inputs([place]), *(dumps.glob("*") if dumps.is_dir() else ())])
         return place
 
     def _check_inside(self, name: str, paths: Iterable[Location]) -> None:
-        for path in paths:
-            try:
-                inside = Path(str(path)).resolve().is_relative_to(self.root)
-            except (OSError, RuntimeError):  # a circle of links
-                inside = False
-            if not inside:
-                raise UsageError(
-                    f"{name!r} is not below the served folder; name a file or folder in it (open without a trace "
-                    "lists them)"
+        for path in map(Path, map(str, paths)):
+            if not self._is_inside(path):
+                steps = [path, *path.parents]
+                link = next((step for step in reversed(steps) if step.is_symlink() and not self._is_inside(step)), None)
+                cause = (
+                    f"{name!r} is not below" if link is None else f"{self.relative(link)!r} is a link that leads out of"
                 )
+                raise UsageError(f"{cause} the served folder; {NAME_ANOTHER}")
+
+    def _is_inside(self, path: Path) -> bool:
+        with suppress(OSError, RuntimeError, ValueError):  # a circle of links, a name too long or none
+            return path.resolve().is_relative_to(self.root)
+        return False
+
+    @staticmethod
+    def _check_kind(name: str, place: Path) -> None:
+        if not place.exists():
+            hint = "patterns are not served, " if PATTERN.search(name) else ""
+            raise UsageError(f"{name!r}: no such file; {hint}{NAME_ANOTHER}")
+        if not place.is_dir() and not place.is_file():
+            raise UsageError(f"{name!r} is neither a file nor a folder; {NAME_ANOTHER}")
 
     def relative(self, path: object) -> str:
         """Return a path without the root in front of it."""
@@ -90,6 +116,6 @@ class ServedFiles:
                 f"{', '.join(PICTURE_ENDINGS)}"
             )
         target = self.output / name
-        if target.is_symlink() or (target.exists() and target not in self.written):
+        if target.is_symlink() or (target.exists() and name not in self.written):
             raise UsageError(f"{name!r} exists in the output folder; choose another name")
         return target

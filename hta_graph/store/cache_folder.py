@@ -15,6 +15,8 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
+from hta_graph.base.errors import OutputError
+from hta_graph.base.storage.location import is_remote, resolve_location
 from hta_graph.store.entry_file import MAGIC, DamagedEntryError, Entry, entry_pieces, read_entry, read_head
 
 ENVIRONMENT_VARIABLE = "HTA_GRAPH_CACHE"
@@ -80,6 +82,18 @@ def _begins_as_entry(place: str) -> bool:
         return False
     with os.fdopen(handle, "rb") as file:
         return file.read(len(MAGIC)) in (MAGIC, b"")
+
+
+def local_folder(name: str | Path) -> Path:
+    """Return the folder that a user names for the cache.
+
+    Raises:
+        OutputError: it is not one of this machine.
+    """
+    folder = resolve_location(name)
+    if is_remote(folder):
+        raise OutputError(f"{name}: not a local folder; name one for the cache")
+    return folder
 
 
 class CacheFolder:

@@ -351,7 +351,7 @@ test_matched_communications
     nodes._lane_dependencies: returns 1=False
     rank_workload.RankWorkload._gloo_worker_lanes: drop 2
 test_median_step
-    window_report._suggested_annotation: bare 11
+    window_facts._most_repeated_annotation: bare 11
     windows._lower_median: drop 4
 test_memory_limit
     decompress.TextStream.pieces: drop 1
@@ -544,8 +544,8 @@ test_wait_order
     wait_resolution.wait_positions: other 2; without 6
 test_what_if
     commands/what_if._read_scale: other 1
-    questions/what_if.WhatIf.within_rows: returns 2=False
-    questions/what_if.what_if: opposite 7
+    questions/what_if/answer.WhatIf.within_rows: returns 2=False
+    questions/what_if/answer.what_if: opposite 7
     reliability.Reliability.reason: never 2
     reliability.reliability_after: bare 6
     scenarios._cuda_graphs: never 1

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analyses.mcp.held_traces import HeldTraces
 from hta_graph.base.errors import TraceError
 from hta_graph.build.from_trace import build_graph
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -27,6 +28,7 @@ from tests.support.cache_entries import Damage, emptied, entries, flipped, swapp
 from tests.support.command_line import PROGRAM, one_error, run_command
 from tests.support.deep_tests import cases, deep
 from tests.support.large_jobs import generated_job
+from tests.support.mcp_session import answer, sample_folder
 from tests.support.samples import FOUR_RANKS, ONE_RANK, SAMPLES
 
 Said = tuple[int, str, str]
@@ -99,6 +101,32 @@ def test_ranks_of_a_job_are_kept(
     assert len(entries(kept, "graph")) == 4
     without_reading(monkeypatch)
     assert run_command(capsys, command, *inputs) == expected
+
+
+@pytest.mark.parametrize(
+    ("tool", "name"), [("critical_path", "sample_trace.json.gz"), deep("stragglers", "four_ranks")]
+)
+def test_the_server_for_agents_answers_from_the_same_graphs(
+    tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch, tool: str, name: str
+) -> None:
+    root = sample_folder(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setenv("HTA_GRAPH_CACHE", "off")
+        expected = answer(root, tool, {"trace": name})
+        assert not entries(kept, "graph")
+    assert answer(root, tool, {"trace": name}) == expected
+    without_reading(monkeypatch)
+    assert answer(root, tool, {"trace": name}) == expected
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_server_for_agents_asks_for_what_a_changed_file_holds_now(trace: Path) -> None:
+    held = HeldTraces(1 << 30)
+    before = held.get(trace, None).ranks[0]
+    shutil.copyfile(OTHER, trace)
+    after = held.get(trace, None).ranks[0]
+    assert len(before.event_table) == len(build_graph(ONE_RANK).event_table)
+    assert len(after.event_table) == len(build_graph(OTHER).event_table) != len(before.event_table)
 
 
 @pytest.mark.parametrize(

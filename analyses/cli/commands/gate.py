@@ -164,7 +164,7 @@ def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunPro
     place = resolve_location(item)
     if is_baseline(place):
         return read_baseline(place)
-    ranks = replace(RankInputs.of(options, [item]), all_needed=True)
+    ranks = replace(RankInputs.of(options, [item]), report=None)
     graph = ranks.job_or_graph(WindowArgs().summary_with_causes)
     begin_stage("comparing steps")
     of_rank = None

@@ -79,7 +79,7 @@ def _verdict_and_page(options: argparse.Namespace) -> VerdictAndPage:
     if few is not None and few.is_job:
         return _of_summaries(few, window_args, options)
     return _of_graphs(
-        asked.all_ranks(communications=True) if few is None else {few.rank or 0: few}, window_args, options
+        asked.graphs_by_rank(communications=True) if few is None else {few.rank or 0: few}, window_args, options
     )
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from hta_graph.base.errors import HtaGraphError, LocationError
+from hta_graph.base.storage.open_local import open_local
 from hta_graph.base.storage.remote_errors import RemoteError
 from hta_graph.base.storage.remote_files import RemoteFacts, facts_of, glob_files, list_folder, open_listed, open_remote
 from hta_graph.base.storage.urls import HTTP, Url, parse_url
@@ -294,9 +295,14 @@ def is_remote(path: str | Location) -> TypeIs[RemotePath]:
     return isinstance(path, RemotePath)
 
 
+def open_to_read(path: Location) -> BufferedReader:
+    """Open a file of which all will be read."""
+    return path.open("rb") if isinstance(path, RemotePath) else open_local(path)
+
+
 def open_to_peek(path: Location) -> BufferedReader:
     """Open a file of which only a little will be read."""
-    return path.peek() if isinstance(path, RemotePath) else path.open("rb")
+    return path.peek() if isinstance(path, RemotePath) else open_local(path)
 
 
 def name_with_secrets(path: str | Location) -> str:

@@ -14,12 +14,12 @@ from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
 from hta_graph.base.errors import Remedy, TraceError
 from hta_graph.base.storage.location import Location, is_remote
+from hta_graph.base.storage.open_local import open_database
 from hta_graph.base.text.sanitize import one_line
 from hta_graph.model import Ints
 
@@ -102,8 +102,7 @@ class Database:
         self._check_files_beside(Path(path))
         self._bound = _Bound(Path(path).stat().st_size)
         with self._told_errors():
-            name = f"file:{quote(str(Path(path).absolute()))}?mode=ro&immutable=1"
-            self._connection = sqlite3.connect(name, uri=True)
+            self._connection = open_database(Path(path))
             try:
                 self._open(salvage=salvage)
             except BaseException:
@@ -154,6 +153,8 @@ class Database:
             yield
         except UnicodeDecodeError:  # SQLite's words repeat bytes of the file
             raise TraceError(self.path, "is a damaged SQLite database: its schema is no text", EXPORT_AGAIN) from None
+        except OSError as error:
+            raise TraceError(self.path, f"cannot be read: {error.strerror or error}") from None
         except sqlite3.Error as error:
             raise TraceError(self.path, self._words_of(error), EXPORT_AGAIN) from None
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analyses.mcp.answers import cannot_answer_error
+from analyses.mcp.answers import refusal_of
+from analyses.mcp.questions import ANSWERS
 from analyses.mcp.served_files import ServedFiles
 from hta_graph.base.errors import HtaGraphError, UsageError
 from tests.support.command_line import folder_contents
-from tests.support.mcp_session import BY_NAME, answer, question
+from tests.support.mcp_session import answer, question
 from tests.support.trace_builder import TraceBuilder
 
 
@@ -104,7 +106,7 @@ def test_a_picture_replaces_only_what_the_server_wrote(root: Path, tmp_path: Pat
             answer(root, "render_picture", {**PICTURE, "name": name}, output)
     asked = question(root, PICTURE, output)
     for _ in range(2):  # its own one again
-        assert BY_NAME["render_picture"].answer(asked).facts["file"] == "path.dot"
+        assert ANSWERS["render_picture"](asked).facts["file"] == "path.dot"
     assert (output / "mine.dot").read_text() == "mine"
     assert sorted(path.name for path in output.iterdir()) == ["link.dot", "mine.dot", "path.dot"]
     assert not (tmp_path / "secrets" / "new.dot").exists()
@@ -112,7 +114,7 @@ def test_a_picture_replaces_only_what_the_server_wrote(root: Path, tmp_path: Pat
 
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     (name, {"before": "t.json", "after": "t.json"} if name == "diff" else {"trace": "t.json", "event_index": 1})
-    for name in BY_NAME
+    for name in ANSWERS
     if name != "render_picture"
 ]
 
@@ -130,4 +132,4 @@ def test_of_a_damaged_trace_no_option_is_named_that_no_tool_has(tmp_path: Path) 
     (tmp_path / "cut.json").write_text(begin)
     with pytest.raises(HtaGraphError) as found:
         answer(tmp_path, "open", {"trace": "cut.json"})
-    assert cannot_answer_error(found.value, "")["what_to_record"] == "record it again"
+    assert json.loads(refusal_of(found.value, ""))["what_to_record"] == "record it again"
