@@ -32,7 +32,7 @@ class ServedFiles:
     def trace(self, name: str) -> Path:
         """Return a trace or a folder of traces below the root; links that lead out of it count as outside.
 
-        That is what others are told. They may change it at once, so files are opened as ``open_local`` does.
+        Others may replace it at once: what is opened is for ``open_local`` to decide, and this for a refusal that says why.
 
         Raises:
             TraceError: nothing there may be a trace.
