@@ -32,7 +32,7 @@ class ServedFiles:
     def trace(self, name: str) -> Path:
         """Return a trace or a folder of traces below the root; links that lead out of it count as outside.
 
-        Others may replace it at once: what is opened is for ``open_local`` to decide, and this for a refusal that says why.
+        Others may replace it at once: ``open_local`` decides what is read, and this only says why something is not.
 
         Raises:
             TraceError: nothing there may be a trace.
