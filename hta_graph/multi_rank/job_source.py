@@ -103,7 +103,7 @@ class JobSource(ReadOptions):
         the events that answer it.
 
         Raises:
-            HtaGraphError: a file is broken and there is nobody to report it to; or nothing can be read.
+            HtaGraphError: a file is broken and there is no one to report it to; or nothing can be read.
         """
         from hta_graph.multi_rank.rank_request import RankRequest
         from hta_graph.multi_rank.read_ranks import read_inputs
@@ -157,7 +157,7 @@ class JobSource(ReadOptions):
         return found
 
     def one_graph(self) -> DependencyGraph:
-        """Build the graph of the only rank that is asked for, else of the lowest one that can be read."""
+        """Build the graph of the only requested rank, else of the lowest one that can be read."""
         # Of multiple files one is read, here; of a large one processes may read the parts.
         jobs = self.jobs if len(self.files) == 1 else 1
         return next(replace(self, jobs=jobs, cluster=None, progress=no_progress).graphs())

@@ -61,7 +61,7 @@ def read_inputs(
     """Read the ranks in files or folders, lowest rank first; all or some, as :func:`hta_graph.read_graphs` does.
 
     Raises:
-        HtaGraphError: a file is broken and there is nobody to report it to, one of ``captures`` is none, two files
+        HtaGraphError: a file is broken and there is no one to report it to, one of ``captures`` is none, two files
             claim one rank, or one of ``ranks`` is not there.
     """
     named = find_captures(captures, salvage=options.salvage)

@@ -17,7 +17,6 @@ from analyses.mcp.served_files import ServedFiles
 from tests.support.mcp_session import HAS_CLIENT, WITHOUT_CLIENT, sample_folder
 
 pytestmark = pytest.mark.skipif(not HAS_CLIENT, reason=WITHOUT_CLIENT)
-STUCK = {"trace": "stuck"}
 PROGRAM = """
 import json, os, sys, time
 open(sys.argv[-1] + f"/{os.getpid()}", "w").close()
