@@ -39,8 +39,9 @@ def activities_per_rank(ranks: int) -> int:
 class SummarySource:
     """Answers for a job of summaries what takes all rows of its ranks: their files are read once more.
 
+    The job has it and is not kept by it.
+
     Args:
-        summaries: by rank, in order.
         matched: what the ranks did together.
         annotations: those whose windows the summaries know (:class:`SummaryRequest`).
         excerpts: asks the whole graphs where paths lead.
@@ -50,7 +51,6 @@ class SummarySource:
 
     def __init__(
         self,
-        summaries: Mapping[int, DependencyGraph],
         matched: Collectives,
         annotations: tuple[dict[str, Any], ...],
         *,
@@ -58,10 +58,8 @@ class SummarySource:
         replays: ReadReplays,
         whole: Callable[[Iterable[int]], dict[int, DependencyGraph]],
     ) -> None:
-        self.job = join_ranks(summaries.values(), matched=matched, source=self)
-        """The job, which is asked as one of whole ranks is."""
         self._matched, self._annotations = matched, annotations
-        self._paths, self._replays, self._whole = SummaryPaths(self.job, matched, excerpts), replays, whole
+        self._paths, self._replays, self._whole = SummaryPaths(matched, excerpts), replays, whole
 
     def full_rank_graphs(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
         """Return the whole graphs of some ranks.
@@ -71,18 +69,18 @@ class SummarySource:
         """
         return self._whole(ranks)
 
-    def paths(self, windows: Sequence[WindowQuery], data_load: Sequence[str]) -> list[CriticalPath]:
+    def paths(self, job: JobGraph, windows: Sequence[WindowQuery], data_load: Sequence[str]) -> list[CriticalPath]:
         """Return the paths of windows.
 
         Raises:
             QueryError: the job has no such window.
             HtaGraphError: a file cannot be read once more.
         """
-        return self._paths.paths(windows, data_load)
+        return self._paths.paths(job, windows, data_load)
 
-    def replay(self, window: Window, asked: str) -> JobReplay:
+    def replay(self, job: JobGraph, window: Window, asked: str) -> JobReplay:
         """Return the replay of a window, given with how it was asked for."""
-        return JobReplay(self.job, window, asked, self._annotations, self._matched, self._replays)
+        return JobReplay(job, window, asked, self._annotations, self._matched, self._replays)
 
 
 class SummaryJobReader:
@@ -153,10 +151,8 @@ class SummaryJobReader:
         def read_whole(ranks: Iterable[int]) -> dict[int, DependencyGraph]:
             return self._whole({rank: timed[rank] for rank in ranks}, matched)
 
-        source = SummarySource(
-            timed, matched, self._question.annotations, excerpts=ask, replays=ask_replay, whole=read_whole
-        )
-        return source.job
+        source = SummarySource(matched, self._question.annotations, excerpts=ask, replays=ask_replay, whole=read_whole)
+        return join_ranks(timed.values(), matched=matched, source=source)
 
     @property
     def _whole_rank(self) -> RankRequest:
