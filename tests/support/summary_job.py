@@ -83,7 +83,9 @@ def summary_job(graphs: Iterable[hg.DependencyGraph], doings: int = 1 << 20) -> 
     def read_whole(ranks: Iterable[int]) -> dict[int, hg.DependencyGraph]:
         return {rank: whole[rank] for rank in ranks}
 
-    source = SummarySource(matched, (), excerpts=ask, replays=ask_replay, whole=read_whole)
+    source = SummarySource(
+        matched=matched, read_excerpts=ask, annotations=(), read_replays=ask_replay, read_whole=read_whole
+    )
     return join_ranks(few.values(), matched=matched, source=source)
 
 

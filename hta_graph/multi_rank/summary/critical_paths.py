@@ -7,7 +7,7 @@ job                       └▶ matched, in one time ─▶ walk back      └�
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import ref
 
@@ -159,6 +159,7 @@ _PathKey = tuple[tuple[int, int, int], tuple[str, ...]]
 """What makes windows have one path, and the expressions of what loads data."""
 
 
+@dataclass(kw_only=True)
 class SummaryPaths:
     """Finds paths of a job of summaries, for which it reads the ranks' whole graphs; found ones are kept.
 
@@ -169,9 +170,11 @@ class SummaryPaths:
         read_excerpts: how the whole graphs are asked.
     """
 
-    def __init__(self, matched: Collectives, read_excerpts: ReadExcerpts) -> None:
-        self._matched, self._read_excerpts = matched, read_excerpts
-        self._kept: dict[_PathKey, tuple[ref[DependencyGraph], Window, Chain, SegmentTable]] = {}
+    matched: Collectives
+    read_excerpts: ReadExcerpts
+    _kept: dict[_PathKey, tuple[ref[DependencyGraph], Window, Chain, SegmentTable]] = field(
+        init=False, default_factory=dict
+    )
 
     def paths(self, job: JobGraph, windows: Sequence[WindowQuery], data_load: Sequence[str]) -> list[CriticalPath]:
         """Return the paths of windows.
@@ -202,7 +205,7 @@ class SummaryPaths:
 
     def _find(self, job: JobGraph, windows: Sequence[Window], data_load: tuple[str, ...]) -> list[CriticalPath]:
         legs = job_path_legs(job, windows, data_load)
-        excerpts = self._read_excerpts(self._excerpt_requests(job, legs, data_load))
+        excerpts = self.read_excerpts(self._excerpt_requests(job, legs, data_load))
         joined = self._with_excerpts(job, excerpts)
         moved = [window_in_job(window, job, joined) for window in windows]
         segments, window_number = [segments_in_job(legs.crossings, job, joined)], [legs.crossing_window]
@@ -216,7 +219,7 @@ class SummaryPaths:
         return [CriticalPath(joined, *of) for of in zip(moved, chains, merged, strict=True)]
 
     def _excerpt_requests(self, job: JobGraph, legs: JobLegs, data_load: tuple[str, ...]) -> dict[int, ExcerptRequest]:
-        found, clocks = dict[int, ExcerptRequest](), self._matched.clocks.by_rank
+        found, clocks = dict[int, ExcerptRequest](), self.matched.clocks.by_rank
         for rank_index in np.union1d(legs.legs.rank_index, legs.crossings.part).tolist():
             part = job.rank_graphs[rank_index]
             summary = part.graph.attached(RankSummary)
@@ -245,7 +248,7 @@ class SummaryPaths:
             if more is not None and (done := own.attached(RankActivity)) is not None:
                 more = more.with_attached(done)
             graphs.append(own if more is None else more)
-        return join_ranks(graphs, matched=self._matched, source=ExcerptSource(job))
+        return join_ranks(graphs, matched=self.matched, source=ExcerptSource(job))
 
 
 def _step_windows(job: JobGraph, windows: Sequence[Window]) -> list[Window]:
