@@ -11,6 +11,7 @@ from io import StringIO
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO
 
+from analyses.cli.path_args import JsonFile
 from analyses.display.stderr import clear_progress, say
 from hta_graph.base.errors import UsageError
 from hta_graph.base.storage.location import is_remote, resolve_location
@@ -47,7 +48,7 @@ def resolve_answer_file(options: argparse.Namespace) -> None:
         raise UsageError(f"{target}: this command writes {', '.join(formats)} or text; name another file")
     if getattr(options, option):
         raise UsageError(f"{target}: --{option} names this output too; omit one of them")
-    setattr(options, option, target)
+    setattr(options, option, JsonFile(target) if option == "json" else target)
     options.answer = None
 
 

@@ -20,7 +20,7 @@ from analyses.cli.options import (
     heading,
 )
 from analyses.cli.outputs import print_first_sentence, print_lines, write_json
-from analyses.cli.path_args import InputTraces, OutputFile
+from analyses.cli.path_args import BaselineFile, InputTraces, OutputFile
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.arg_types import RANK, share_of_one
@@ -79,7 +79,7 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
     )
     output.add_argument(
         "--update",
-        type=OutputFile,
+        type=BaselineFile,
         metavar="FILE",
         help="write the inputs as a baseline file; they are recordings of one run",
     )
