@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from inspect import Parameter
@@ -127,8 +126,7 @@ def _question(tool: Tool, engines: Engines) -> Callable[..., Awaitable[types.Cal
         text, is_error = await engines.ask(tool, given, context.report_progress)
         return _result(text, is_error=is_error)
 
-    own = Parameter("context", Parameter.POSITIONAL_OR_KEYWORD, annotation=Context)
-    ask.__signature__ = tool.signature(own)  # type: ignore[attr-defined]
+    ask.__signature__ = tool.signature(Parameter("context", Parameter.KEYWORD_ONLY))  # type: ignore[attr-defined]
     return ask
 
 
@@ -159,5 +157,7 @@ def serve(files: ServedFiles, limits: Limits) -> None:
     """Answer until the client closes standard input."""
     kept = f"traces stay in memory up to {limits.keep / 2**20:,.0f} MiB, then the least recently used one is dropped"
     say(f"hta-graph: serving; a question takes at most {limits.seconds} s; {kept}")
-    TraceServer(Engines(files, limits)).run()
-    sys.stdout.flush()
+    try:
+        TraceServer(Engines(files, limits)).run()
+    except* BrokenPipeError:
+        pass  # the client no longer reads
