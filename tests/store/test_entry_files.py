@@ -137,6 +137,14 @@ def test_a_name_that_no_folder_can_have_costs_a_line(tmp_path: Path) -> None:
     assert (len(said), "cannot be written" in said[0]) == (1, True)
 
 
+@pytest.mark.skipif(not Path(os.devnull).exists(), reason="the null device is no file")
+def test_a_place_that_is_no_folder_costs_one_line() -> None:
+    folder, said = folder_at(Path(os.devnull))
+    assert folder.read(NAME, "") is None
+    folder.write(NAME, Entry({}))
+    assert len(said) == 1
+
+
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX'")
 def test_entries_and_their_folder_are_the_users_own(tmp_path: Path) -> None:
     before = os.umask(0o022)
