@@ -9,7 +9,6 @@ from inspect import Parameter
 from threading import Timer
 from typing import Any
 
-import anyio
 import mcp.types as types
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -142,12 +141,9 @@ def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _ended_with(engines: Engines) -> AsyncIterator[None]:
-    """End the engines and then the process with the session: a thread that waits for a line would hold it."""
+    """End the engines with the session, and soon the process: a thread that waits for the client would hold it."""
     try:
         yield
-    except anyio.get_cancelled_exc_class():  # the client no longer reads
-        await engines.close()
-        os._exit(0)
     finally:
         await engines.close()
         Timer(LAST_WORDS_S, os._exit, [0]).start()
