@@ -12,6 +12,8 @@ from hashlib import blake2b
 from pathlib import Path
 
 from hta_graph.base.storage.open_local import open_local
+from hta_graph.trace.memory_limit import memory_for_one_file
+from hta_graph.trace.rank_files import EXPORT_ENDINGS
 
 DIGEST_BYTES = 20
 PIECE = 1 << 20
@@ -75,6 +77,8 @@ def stored_content(path: Path, known: Callable[[FileVersion], str | None] = lamb
             is_settled = version.is_settled
             if is_settled and (digest := known(version)):
                 return StoredContent(digest, version, is_settled)
+            if version.size > memory_for_one_file() and not path.name.endswith(EXPORT_ENDINGS):
+                return None  # reading will refuse it, and hashing takes as long
             found = blake2b(digest_size=DIGEST_BYTES)
             while piece := file.read(PIECE):
                 found.update(piece)

@@ -143,7 +143,7 @@ def _write_folder(
             try:
                 trace = _read_with_repairs(read)
             except HtaGraphError as error:
-                leave_out(asked.left_out, error)
+                leave_out(asked.left_out, error.to_keep())
                 continue
             found.write(trace, folder / f"rank_{rank}.json.gz")
         if len(asked.left_out) == len(ranks):
