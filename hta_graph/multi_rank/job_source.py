@@ -164,7 +164,7 @@ class JobSource(ReadOptions):
     def graph_of(self, path: Location, captures: Sequence[Location] = ()) -> DependencyGraph:
         """Build the full graph of a rank whose file has been read before, with the captures that were found then."""
         asked = replace(self, inputs=[path], ranks=None, cluster=None, captures=captures or self.captures)
-        return next(JobSource.graphs(asked))  # what is said of a file was said then
+        return next(JobSource.graphs(asked))  # a command's own would print once more what is said of the file
 
     # -- the job -------------------------------------------------------------------------------------------------------
 
