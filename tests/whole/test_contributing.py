@@ -240,7 +240,7 @@ A_THING = "# A thing\n\n{}\n\n```python\nb = 2\n```\n\n"
 
 
 def steps_of(words: str) -> tuple[Step, ...]:
-    (recipe,) = recipes(A_THING.format("New file `new.py`:") + SECTION.format(words).split("\n\n", 1)[1])
+    (recipe,) = recipes(A_THING.format("New file `new.py`:") + A_THING.format(words).split("\n\n", 1)[1])
     return recipe.steps[1:]
 
 
