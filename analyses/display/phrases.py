@@ -104,6 +104,16 @@ def whose(rank: int | None, ranks: int) -> str:
     return "" if rank is None else f", rank {rank}"
 
 
+def silent_ranks(count: int, size: int) -> str:
+    """Report ranks of a job whose traces are missing or hold no communication.
+
+    >>> silent_ranks(1, 4)
+    '1 of 4 ranks has no recorded communication; whether it delays the others is unknown.'
+    """
+    has, delay = ("has", "it delays") if count == 1 else ("have", "they delay")
+    return f"{count:,} of {size:,} ranks {has} no recorded communication; whether {delay} the others is unknown."
+
+
 def untrusted(reason: str, share: float) -> str:
     """Say why a prediction cannot be trusted, as a clause."""
     if reason in NOT_SHOWN:
