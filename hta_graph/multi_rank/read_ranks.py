@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, cast
 from weakref import finalize
 
-from hta_graph.attribution.captures import NamedCaptures, find_captures, with_captures
-from hta_graph.attribution.graph_annotations import with_annotations
 from hta_graph.base.errors import HtaGraphError, TraceError
 from hta_graph.base.log import log_warning
 from hta_graph.base.progress import mute_stages
@@ -33,7 +31,7 @@ from hta_graph.multi_rank.read_engine import (
 from hta_graph.store.cache_folder import CacheFolder
 from hta_graph.store.trace_cache import GraphCache
 from hta_graph.trace.decompress import cached_text
-from hta_graph.trace.header import has_node_names, text_size
+from hta_graph.trace.header import text_size
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand_inputs
 from hta_graph.trace.read import Say, find_ranks, log_repairs, number_recordings, read_recordings
@@ -41,6 +39,7 @@ from hta_graph.trace.readers import is_database
 from hta_graph.trace.table import Trace
 
 if TYPE_CHECKING:
+    from hta_graph.attribution.captures import NamedCaptures
     from hta_graph.multi_rank.summary.summarize import SummaryRequest
 
 RequestOf = Callable[[RankFile], RankRequest]
@@ -117,7 +116,7 @@ def read_graphs(
     asked = RankRequest(salvage, several, summary, step_patterns=tuple(step_patterns))
     kept = GraphCache(CacheFolder(cache, say)) if isinstance(cache, Path) else cache
     readers = ReadOptions(jobs, memory, cluster, say, kept)
-    named = find_captures(captures, salvage=salvage)
+    named = _named_captures(captures, salvage=salvage)
     if len(paths) == 1:
         for graph in _read_alone(paths[0], ranks, readers, replace(asked, summary=None)):
             yield _with_names(_with_warnings(graph), named, (), salvage=salvage)
@@ -136,14 +135,23 @@ def read_graphs(
             yield _with_names(graph, named, beside_rank.get(graph.rank or 0, ()), salvage=salvage)
 
 
+def _named_captures(inputs: Sequence[str | Location], *, salvage: bool) -> NamedCaptures | None:
+    if not inputs:
+        return None
+    from hta_graph.attribution.captures import find_captures
+
+    return find_captures(inputs, salvage=salvage)
+
+
 def _with_names(
-    graph: DependencyGraph, named: NamedCaptures, beside: Sequence[Location], *, salvage: bool
+    graph: DependencyGraph, named: NamedCaptures | None, beside: Sequence[Location], *, salvage: bool
 ) -> DependencyGraph:
-    """Return a rank's graph whose replayed kernels have the names of captures and annotations of its rank."""
-    annotations = [path for path in beside if has_node_names(path)]
-    captures = [path for path in beside if path not in annotations]
-    with_names = with_annotations(graph, (*annotations, *named.annotations_of_rank(graph.rank)))
-    return with_captures(with_names, (*captures, *named.of_rank(graph.rank)), salvage=salvage)
+    """Return a rank's graph whose replayed kernels have names, where it replays any or has captures."""
+    if not (named or beside or graph.event_flags.graph_launch_call.any()):
+        return graph
+    from hta_graph.attribution.captures import NamedCaptures, with_names_of_replays  # late: few ranks replay graphs
+
+    return with_names_of_replays(graph, named or NamedCaptures({}, {}), beside, salvage=salvage)
 
 
 def _with_warnings(graph: DependencyGraph) -> DependencyGraph:
