@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, PathFacts
-from analyses.advice.remedies import named_scenario, shorter_during, with_factor
-from analyses.advice.rule import Evidence, Fired, Lead, Rule
+from analyses.advice.rule import Evidence, Fired, Lead, Rule, named_scenario, shorter_during, with_factor
 from hta_graph.base.arrays import distinct, first_of_runs, take_or
 from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph

@@ -9,8 +9,7 @@ import numpy as np
 
 from analyses.advice import job_verdict
 from analyses.advice.facts import HOST_CLASSES, PathFacts
-from analyses.advice.remedies import with_factor
-from analyses.advice.rule import Evidence, Fired, Remedy, Rule
+from analyses.advice.rule import Evidence, Fired, Remedy, Rule, with_factor
 from analyses.display.phrases import silent_ranks
 from analyses.display.sentence_format import window_name
 from analyses.source.window_report import verdict_of_job

@@ -27,7 +27,7 @@ from hta_graph.attribution.replayed_names import RecordedNames
 from hta_graph.base.arrays import take_or
 from hta_graph.base.errors import Remedy, UsageError
 from hta_graph.base.text.formatting import milliseconds
-from hta_graph.graph.numbered_names import annotation_labels
+from hta_graph.graph.event_names import annotation_labels
 from hta_graph.model import Bools, Ids
 
 if TYPE_CHECKING:

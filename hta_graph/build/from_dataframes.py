@@ -16,9 +16,9 @@ import numpy as np
 from hta_graph.base.arrays import distinct, find_sorted, freeze
 from hta_graph.base.errors import QueryError
 from hta_graph.base.text.sanitize import replace_surrogates
+from hta_graph.build.from_trace import DependencyRule
 from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.host import thread_order
-from hta_graph.dependencies.rules import DependencyRule
 from hta_graph.dependencies.streams import execution, stream_order
 from hta_graph.graph.conversion import HOST_TIMES, POINT_NAMES
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS, DependencyGraph

@@ -18,10 +18,9 @@ from hta_graph.dependencies.clock_bounds import BoundFinder
 from hta_graph.dependencies.clock_estimate import estimate_clocks
 from hta_graph.dependencies.stream_queues import StreamQueues, enqueue_streams
 from hta_graph.graph.edges import EdgeTable, WaitCalls, custom_rule
-from hta_graph.graph.launches import CallsByCorrelation
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.graph.timeline import Timeline
+from hta_graph.graph.timeline import CallsByCorrelation, Timeline
 from hta_graph.model import CUSTOM_KINDS, WALKABLE, Bools, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.gpu_clock import GpuClock
 from hta_graph.trace.profiler_names import COPY_BLOCKING_SYNCHRONOUS_CALL, COPY_TO_PAGEABLE, SYNCHRONOUS_COPY_CALL

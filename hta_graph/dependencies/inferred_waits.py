@@ -15,9 +15,9 @@ from hta_graph.base.arrays import Columns, distinct, find_sorted, last_of_runs, 
 from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.wait_resolution import NO_WORK, item_ends, unresolved_wait_calls
 from hta_graph.graph.edges import EdgeTable, WaitCalls
-from hta_graph.graph.launches import launched_before_recording
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.significance import LEAST_LAG_NS, RELEASED_WITHIN_NS, is_improbable
+from hta_graph.graph.timeline import launched_before_recording
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
 from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
 

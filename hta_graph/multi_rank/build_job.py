@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from hta_graph.base.errors import OutputError
-from hta_graph.base.log import log_info, log_warning
+from hta_graph.base.errors import OutputError, log_info, log_warning
 from hta_graph.base.storage.location import Location, RemotePath, expand_file_lists, is_remote, resolve_location
 from hta_graph.base.text.formatting import milliseconds
 from hta_graph.graph.dependency_graph import DependencyGraph

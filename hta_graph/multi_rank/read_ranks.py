@@ -11,22 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, cast
 from weakref import finalize
 
-from hta_graph.base.errors import HtaGraphError, TraceError
-from hta_graph.base.log import log_warning
+from hta_graph.base.errors import HtaGraphError, TraceError, log_warning
 from hta_graph.base.progress import mute_stages
 from hta_graph.base.storage.location import Location, expand_file_lists, parallel_map
 from hta_graph.build.from_trace import log_clock_faults
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.multi_rank.rank_cache import cached_file, cached_ranks, keep_file, keep_rank
-from hta_graph.multi_rank.rank_request import RankRequest, build_rank_graph, read_rank_graph
 from hta_graph.multi_rank.read_engine import (
     GraphOrError,
     RankReading,
+    RankRequest,
     ReadEngine,
+    build_rank_graph,
     graph_bytes,
     memory_share,
     peak_bytes,
     processor_count,
+    read_rank_graph,
 )
 from hta_graph.store.cache_folder import CacheFolder
 from hta_graph.store.trace_cache import GraphCache

@@ -36,9 +36,8 @@ def measure(path: Path) -> dict[str, float]:
     watch = Stopwatch()
     watch.time("import", _import_all)
     from hta_graph.base.text.json_text import to_json
-    from hta_graph.build.from_trace import build_graph
+    from hta_graph.build.from_trace import DEFAULT_RULES, build_graph
     from hta_graph.dependencies.context import RuleContext
-    from hta_graph.dependencies.rules import DEFAULT_RULES
     from hta_graph.graph.timeline import Timeline
     from hta_graph.paths.critical_path import critical_path
     from hta_graph.paths.windows import whole

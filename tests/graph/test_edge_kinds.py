@@ -14,8 +14,8 @@ import hta_graph as hg
 from analyses.cli.main import main
 from hta_graph import model
 from hta_graph.base.errors import DefectError
+from hta_graph.build.from_trace import DEFAULT_RULES, DependencyRule
 from hta_graph.dependencies.context import RuleContext
-from hta_graph.dependencies.rules import DEFAULT_RULES, DependencyRule
 from hta_graph.export.picture.style import UNKNOWN_COLOUR, link_colour
 from hta_graph.export.sync_dependencies import GPU_TO_CPU, GPU_TO_GPU
 from hta_graph.graph.timeline import Timeline

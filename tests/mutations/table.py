@@ -271,7 +271,7 @@ test_known_tool_errors test_brute_force test_invariants test_host_poll test_stre
     host.thread_handoff: exchange 12
     host.thread_order: exchange 2
     inferred_waits._wait_edges: exchange 7
-    launches.CallsByCorrelation.__init__: without 5
+    timeline.CallsByCorrelation.__init__: without 5
     points.GPU_END: exchange 2-4
     points.ordered_points: bare 6
     segments.path_spans: without 5; without 7

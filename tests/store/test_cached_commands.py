@@ -59,7 +59,7 @@ def without_reading(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a trace was read")
 
     monkeypatch.setattr("hta_graph.multi_rank.read_ranks.read_recordings", refuse)
-    monkeypatch.setattr("hta_graph.multi_rank.rank_request.read_rank", refuse)
+    monkeypatch.setattr("hta_graph.multi_rank.read_engine.read_rank", refuse)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ import pytest
 import hta_graph as hg
 from analyses.cli.main import main
 from hta_graph.base.errors import ClusterError, HtaGraphError, MissingExtraError, QueryError, TooLargeError, TraceError
-from hta_graph.multi_rank.rank_request import RankRequest
-from hta_graph.multi_rank.read_engine import RankReading
+from hta_graph.multi_rank.read_engine import RankReading, RankRequest
 from hta_graph.multi_rank.read_ranks import ReadOptions, read_files
 from hta_graph.multi_rank.workers import worker_processes
 from hta_graph.multi_rank.workers.dask_cluster import DaskWorkers
