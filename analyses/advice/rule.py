@@ -1,7 +1,7 @@
 """A rule of the verdict or of advice is one record: its name, when it fires, what it says, what it saves at most.
 
 Where ``fires`` sees something, it returns numbers and names. The templates make sentences of them
-(:mod:`analyses.display.templates`), and compute nothing.
+(:mod:`analyses.display.sentence_format`), and compute nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, PathFacts
 from analyses.advice.how_to_record import in_words_of_nsight
-from analyses.display.sentence_format import as_sentence
-from analyses.display.templates import filled
+from analyses.display.sentence_format import as_sentence, filled
 from hta_graph.base.arrays import take_or
 from hta_graph.model import RETURNS, Bools, Floats, Ids
 from hta_graph.paths.intervals import union

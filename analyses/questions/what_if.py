@@ -14,9 +14,8 @@ from analyses.advice.facts import PathFacts
 from analyses.advice.gains import within_rows
 from analyses.advice.recording_rules import mostly_start_up_ns, start_up_recorded
 from analyses.advice.rules import RULES
-from analyses.display.dataframe_text import more_ranks
 from analyses.display.labels import class_meanings, short_labels
-from analyses.display.phrases import NOT_RECORDED, OTHER_STEP, untrusted, whose
+from analyses.display.phrases import NOT_RECORDED, OTHER_STEP, more_ranks, untrusted, whose
 from analyses.display.sentence_format import as_sentence, brief_duration, counted
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
 from analyses.source.graph_names import naming_notes_of_rows

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analyses.declare.scope import Scope
-from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
-from analyses.display.phrases import silent_ranks
+from analyses.display.phrases import MANY_RANKS, RANKS_LISTED, silent_ranks
 from analyses.display.sentence_format import counted
 from hta_graph.base.arrays import rows_by_value
 from hta_graph.base.text.formatting import milliseconds, signed_milliseconds

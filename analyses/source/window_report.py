@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from analyses.display.dataframe_text import RANKS_LISTED, more_ranks
 from analyses.display.labels import short_labels
 from analyses.display.phrases import (
+    LATENCY,
     NOT_RECORDED,
     OTHER_STEP,
+    RANKS_LISTED,
     batch_sizes,
     counted_steps,
     engine_idle,
     median_length,
+    more_ranks,
     other_phase,
     short_label,
 )
-from analyses.display.screen_columns import LATENCY
 from analyses.display.sentence_format import and_more, brief_duration, brief_share, counted, enumerated, headline_name
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
 from hta_graph.base.arrays import distinct, summed_by
@@ -34,7 +35,7 @@ from hta_graph.base.text.sanitize import one_line
 from hta_graph.base.text.shorten import short_names
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.rank_summary import RankSummary
-from hta_graph.model import BoundBy, EdgeKind, EventKind, Rule
+from hta_graph.model import BoundBy, EdgeKind, EdgeRule, EventKind
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
 from hta_graph.paths.rank_crossings import crossings, held_up_by
@@ -105,7 +106,7 @@ def sync_record_lines(diagnostics: Mapping[str, int]) -> list[str]:
 def unknown_wait_lines(graph: DependencyGraph) -> list[str]:
     """Name the calls that no vocabulary knows and that are taken as waits for the GPU."""
     edges = graph.edges_of(EdgeKind.STREAM_SYNC)
-    calls = distinct(edges.target[graph.edge_table.rule[edges.row] == Rule.RETURNED_WITH_WORK])
+    calls = distinct(edges.target[graph.edge_table.rule[edges.row] == EdgeRule.RETURNED_WITH_WORK])
     names = list(dict.fromkeys(one_line(graph.name_of(call)) for call in calls.tolist()))
     if names:
         return [

@@ -15,7 +15,7 @@ from hta_graph.base.errors import QueryError, log_info, log_warning
 from hta_graph.base.progress import begin_stage
 from hta_graph.base.storage.location import Location, resolve_location
 from hta_graph.dependencies import host, streams, synchronization
-from hta_graph.dependencies.context import Launches, RuleContext
+from hta_graph.dependencies.context import LaunchedActivities, RuleContext
 from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS, DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.timeline import Timeline
@@ -130,7 +130,7 @@ def log_clock_faults(graph: DependencyGraph) -> None:
 def build_without_log(trace: Trace, rules: Iterable[DependencyRule] = DEFAULT_RULES) -> DependencyGraph:
     """Build a graph without logging its clock faults, which the caller does: this may be another process."""
     begin_stage("building the graph")
-    launches = Launches(trace)
+    launches = LaunchedActivities(trace)
     in_file_time, trace = trace, in_host_time(trace, launches.clocks())
     timeline = Timeline(trace)
     # Where events moved, their rows are others.

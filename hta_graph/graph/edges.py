@@ -13,10 +13,10 @@ import numpy as np
 from hta_graph.base.arrays import Columns, find_sorted, first_of_runs, freeze, pair_key, take_or
 from hta_graph.base.errors import UsageError
 from hta_graph.graph.points import end_point, event_of, is_end, start_point
-from hta_graph.model import Bools, Codes, EdgeKind, Floats, Ids, Ints, Rule
+from hta_graph.model import Bools, Codes, EdgeKind, EdgeRule, Floats, Ids, Ints
 
 FIRST_CUSTOM_RULE = 127
-"""Codes of custom rules count down from the largest byte, those of :class:`Rule` up from 0."""
+"""Codes of custom rules count down from the largest byte, those of :class:`EdgeRule` up from 0."""
 
 _custom_rules: list[str] = []
 """The labels of the custom rules in this process, in the order of their codes."""
@@ -30,10 +30,10 @@ def custom_rule(label: str) -> int:
     """
     if label in _custom_rules:
         return FIRST_CUSTOM_RULE - _custom_rules.index(label)
-    taken = {member.label for member in (*Rule, *EdgeKind)}
+    taken = {member.label for member in (*EdgeRule, *EdgeKind)}
     if not label or label in taken:
         raise UsageError(f"a custom rule cannot be named {label!r}; choose a name that hta-graph does not use")
-    if FIRST_CUSTOM_RULE - len(_custom_rules) < len(Rule):
+    if FIRST_CUSTOM_RULE - len(_custom_rules) < len(EdgeRule):
         raise UsageError(f"there are {len(_custom_rules)} custom rules already; reuse one of their labels")
     _custom_rules.append(label)
     return FIRST_CUSTOM_RULE - len(_custom_rules) + 1
@@ -47,7 +47,7 @@ def labels_of_custom_rules() -> dict[str, int]:
 def labels_of_rules(codes: Codes) -> np.ndarray[Any, np.dtype[np.object_]]:
     """Return the labels of rules, by code, as objects."""
     labels = np.empty(FIRST_CUSTOM_RULE + 1, object)
-    labels[: len(Rule)] = [member.label for member in Rule]
+    labels[: len(EdgeRule)] = [member.label for member in EdgeRule]
     for label, code in labels_of_custom_rules().items():
         labels[code] = label
     return labels[codes]
@@ -64,7 +64,7 @@ class EdgeTable(Columns):
 
     @classmethod
     def of_kind(
-        cls, kind: EdgeKind, source: Ids | Ints, target: Ids | Ints, rule: Rule | Codes = Rule.RECORDED
+        cls, kind: EdgeKind, source: Ids | Ints, target: Ids | Ints, rule: EdgeRule | Codes = EdgeRule.RECORDED
     ) -> EdgeTable:
         """Make edges of one kind, by one rule or a rule each."""
         size = len(source)
@@ -89,7 +89,7 @@ class EdgeTable(Columns):
         *,
         from_end: Bools | bool,
         to_end: Bools | bool,
-        rule: Rule | Codes = Rule.RECORDED,
+        rule: EdgeRule | Codes = EdgeRule.RECORDED,
     ) -> EdgeTable:
         """Make edges of one kind from starts or ends of events to starts or ends of others."""
         first = np.where(from_end, end_point(source), start_point(source))
@@ -109,7 +109,7 @@ class EdgeTable(Columns):
     @property
     def inferred(self) -> Bools:
         """Mark the edges that a rule inferred."""
-        inferred: Bools = self.rule != Rule.RECORDED
+        inferred: Bools = self.rule != EdgeRule.RECORDED
         return inferred
 
     def lags(self, times: Ints) -> Ints:

@@ -19,8 +19,7 @@ import numpy as np
 from hta_graph.base.arrays import column_types, distinct, freeze
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.event_args import read_event_args
-from hta_graph.trace.gpu_clock import FileTimes, GpuClock
-from hta_graph.trace.table import EventTable, Trace, canonical_order
+from hta_graph.trace.table import EventTable, FileTimes, GpuClock, Trace, canonical_order
 
 
 def on_gpu_clock(trace: Trace) -> Bools:
