@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 import hta_graph as hg
-from analyses.questions.what_if import scenario_change, what_if
+from analyses.questions.what_if.answer import scenario_change, what_if
 from hta_graph.paths.windows import median_step, step_lengths
 from tests.job_verdict_accuracy import recorded_faults
 from tests.simulator.ranks import (

@@ -130,7 +130,7 @@ class Gains:
     @classmethod
     def of(cls, facts: PathFacts) -> Gains | None:
         """Make them ready; None of a job, whose verdict names a rank, and where a window cannot be replayed."""
-        if has_partial_rows(facts.graph) or facts.graph.is_joined or not facts.path.length_ns:
+        if has_partial_rows(facts.graph) or facts.graph.is_job or not facts.path.length_ns:
             return None
         try:
             return cls(facts, replay_graph(facts.graph, resolved_window(facts.priced_window)))
@@ -338,7 +338,7 @@ def bound_by_start_up(facts: PathFacts, finding: PathFinding, start_up: PathFind
 
 def _of_job(facts: PathFacts, finding: PathFinding) -> PathFinding:
     """Return the verdict on a job's window: which rank delays it is said before; else what the rows do not show."""
-    if has_partial_rows(facts.graph) or not facts.graph.is_joined or not facts.path.length_ns:
+    if has_partial_rows(facts.graph) or not facts.graph.is_job or not facts.path.length_ns:
         return finding
     try:
         trusted = reliability(replay_graph(facts.graph, resolved_window(facts.priced_window)))

@@ -44,9 +44,9 @@ def exposed_communication(facts: PathFacts) -> Fired | None:
     # Without a cause of most of the time none is named; Gloo's communication has no launch.
     is_main = 2 * cause_ns > on_path_ns and facts.has_gpu_rows
     # Without communication on the path other communication is on it.
-    saved = on_path_ns if facts.graph.is_joined else facts.priced.communication_ns
+    saved = on_path_ns if facts.graph.is_job else facts.priced.communication_ns
     said = {
-        "is_exposed": exposed_ns == on_path_ns, "in_job": facts.graph.is_joined,
+        "is_exposed": exposed_ns == on_path_ns, "in_job": facts.graph.is_job,
         "rank": facts.main_rank(talks), "counts_more": saved > on_path_ns,
         **{f"after_{one}": is_main and one == cause for one in after},
     }  # fmt: skip
@@ -63,7 +63,7 @@ SMALL_COLLECTIVE_NS = 100_000
 
 def serial_communication(facts: PathFacts) -> Fired | None:
     """Collectives between computation that never overlap with it: bucket them, start them early, wait for them late."""
-    if facts.graph.is_joined:
+    if facts.graph.is_job:
         return None
     talks, computes = facts.work.busy(WorkType.COMMUNICATION), facts.work.busy(WorkType.COMPUTATION)
     lengths = (facts.work.end - facts.work.start)[facts.work.type == WorkType.COMMUNICATION]
@@ -123,7 +123,7 @@ def unbucketed(facts: PathFacts) -> Unbucketed | None:
 
     What tensor parallelism reduces is needed by the next operator; there are few of them, and they are longer.
     """
-    if facts.graph.is_joined:
+    if facts.graph.is_job:
         return None
     talks = facts.work.take((facts.work.type == WorkType.COMMUNICATION) & (facts.work.call >= 0))
     in_backward = np.zeros(len(talks), np.bool_)
@@ -328,7 +328,7 @@ NARROW_SIZE = ("half", "bfloat16")
 def _reads_shapes(facts: PathFacts) -> bool:
     """Return whether the path is on computation for long enough that shapes are worth reading; never of a job."""
     computes = facts.share(facts.class_ns(BoundBy.GPU_COMPUTE_BOUND)) >= COMPUTES
-    return computes and not facts.graph.is_joined
+    return computes and not facts.graph.is_job
 
 
 @memoized

@@ -125,7 +125,7 @@ def host_pauses(facts: PathFacts) -> Fired | None:
 def _launched_after_longest_pause(facts: PathFacts) -> str | None:
     """Name the operator, or else the call, with which the longest pause of a rank's window ends."""
     window, events, graph = facts.path.window, facts.graph.event_table, facts.graph
-    if graph.is_joined:  # the longest one may be on another rank than the path
+    if graph.is_job:  # the longest one may be on another rank than the path
         return None
     every = [of.pauses.clip(window.start_ns, window.end_ns) for of in device_launches(graph)]
     ends = np.concatenate([np.zeros(0, np.int64), *(of.end for of in every)])

@@ -68,7 +68,7 @@ def delays_window(found: JobVerdict, window: Window) -> bool:
 def ranks_matched(facts: PathFacts) -> Fired | None:
     """Count the communication that ranks share, and what has no partner."""
     job = facts.graph
-    if not job.is_joined:
+    if not job.is_job:
         return None
     members, events, window = job.members, job.event_table, facts.path.window
     inside = members.take((events.end[members.row] > window.start_ns) & (events.start[members.row] < window.end_ns))
@@ -143,7 +143,7 @@ def slow_host(facts: PathFacts) -> Fired | None:
 
 def _non_waiting_operators(graph: DependencyGraph) -> Ids:
     """Return the innermost operators that neither wait for a GPU nor for other ranks."""
-    if not graph.is_joined:
+    if not graph.is_job:
         return np.empty(0, np.int32)
     own = graph.event_table.kind == EventKind.CPU_OP
     around = graph.operator_around

@@ -68,7 +68,7 @@ def within_bounds(facts: PathFacts, findings: Iterable[PathFinding], *, of_job: 
     Bounds take all rows, which a job of rank summaries does not hold: so that it answers as a job of whole graphs, only
     what is replayed has bounds ``of_job``.
     """
-    if has_partial_rows(facts.graph) or facts.graph.is_joined != of_job:
+    if has_partial_rows(facts.graph) or facts.graph.is_job != of_job:
         return list(findings)
     return [found for finding in findings if (found := _within_bound(facts, finding)) is not None]
 

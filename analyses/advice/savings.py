@@ -38,7 +38,7 @@ def with_what_windows_show(facts: PathFacts, found: list[PathFinding]) -> list[P
     beyond the waits that are found already, at least what the GPU is idle. Where replay cannot vouch for a saving,
     nothing shows that there is any.
     """
-    if has_partial_rows(facts.graph) or facts.graph.is_joined or not facts.has_gpu_rows:
+    if has_partial_rows(facts.graph) or facts.graph.is_job or not facts.has_gpu_rows:
         return found
     rules, seen = {one.rule for one in found}, list(found)
     if "data_loading_exposed" not in rules and (loading := loading_of_window(facts)):
@@ -74,7 +74,7 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
             # iteration may become longer, where those before it end earlier: then nothing shows that anything is saved.
             may_be_longer = trusted.missing is None and found.draft.base.previous is not None
             return replace(finding, saves_ns=0) if may_be_longer and found.saved_ns <= 0 else finding
-        is_rank = facts.has_gpu_rows and not facts.graph.is_joined
+        is_rank = facts.has_gpu_rows and not facts.graph.is_job
         idle_ns = facts.priced.gpu_idle_ns if is_rank else found.saved_ns
         saving = _with_doubt(_with_replayed_saving(finding, found.saved_ns, idle_ns), trusted)
         if finding.rule != "held_up_by_rank":

@@ -83,7 +83,7 @@ def _operator_evidence(graph: DependencyGraph, rows: Ids) -> dict[str, str]:
 
 def _rank_evidence(graph: DependencyGraph, rows: Ids) -> dict[str, list[int]]:
     """Return of a job the ranks whose rows these are, as evidence has them."""
-    return {"ranks": distinct(graph.rank_of(rows)).tolist()} if graph.is_joined else {}
+    return {"ranks": distinct(graph.rank_of(rows)).tolist()} if graph.is_job else {}
 
 
 def unexplained(facts: PathFacts) -> Fired:

@@ -30,7 +30,7 @@ from hta_graph.paths.critical_path import critical_path
 
 if TYPE_CHECKING:
     from analyses.declare.scope import Scope
-    from analyses.questions.what_if import WhatIf
+    from analyses.questions.what_if.answer import WhatIf
     from hta_graph.graph.dependency_graph import DependencyGraph, EventName
     from hta_graph.paths.critical_path import CriticalPath
 
@@ -353,8 +353,9 @@ def _recorded(graph: DependencyGraph, reason: str) -> str:
 
 def what_if(asked: Question) -> Draft:
     """Predict a window's length after changes, or list the largest savings."""
-    from analyses.questions.what_if import what_if as replay
-    from analyses.questions.what_if import what_if_document, what_if_headline
+    from analyses.questions.what_if.answer import what_if as replay
+    from analyses.questions.what_if.answer import what_if_document
+    from analyses.questions.what_if.headline import what_if_headline
     from hta_graph.what_if.changes import check_patterns
 
     words = [tuple(one.split(" ", 1)) for one in asked["changes"] or ()]

@@ -152,8 +152,8 @@ class DependencyGraph:
 
     source: RankSource | None = None
     """Who answers what takes all rows, where the graph holds few of each rank; None where it has them."""
-    is_joined = False
-    """Whether it was joined with what ranks did together; a rank that is replayed for its job is, too."""
+    is_job = False
+    """Whether it holds what ranks did with each other; also of a rank that is replayed alone for its job."""
     members = Members.empty()
     """What ranks did with each other, as columns; of one rank nothing."""
     clock_table = Clocks.empty()
@@ -230,11 +230,6 @@ class DependencyGraph:
     def rank_graphs(self) -> tuple[RankGraph, ...]:
         """The ranks of the graph, on one clock: itself, unless it is a job."""
         return (RankGraph(0, self.rank or 0, self, 0, 0),)
-
-    @property
-    def is_job(self) -> bool:
-        """Whether there are several ranks: one rank is a job of one, which waits for no other."""
-        return len(self.rank_graphs) > 1
 
     def graph(self, rank: int) -> DependencyGraph:
         """Return the graph of one rank alone, with the times of its file.

@@ -37,7 +37,7 @@ class JobGraph(DependencyGraph):
     Events are named by (rank, event_index). ``rank_graphs`` are the graphs of the single ranks.
     """
 
-    is_joined = True
+    is_job = True
 
     def __init__(
         self,

@@ -137,7 +137,7 @@ class WindowQuery:
             TypeError: it is not a graph.
         """
         require_graph(graph)
-        if self.of_job is not None and graph.is_joined:
+        if self.of_job is not None and graph.is_job:
             return self.of_job(graph, self._of_rank)
         return self._of_rank(graph)
 
@@ -373,7 +373,7 @@ def earlier_iterations(graph: DependencyGraph, window: Window) -> Window | None:
 
     It reaches from the first step's start to the last end of all these steps' work, where the iteration starts.
     """
-    if window.step is None or not (window.form == "gpu" or window.is_iteration) or graph.is_joined:
+    if window.step is None or not (window.form == "gpu" or window.is_iteration) or graph.is_job:
         return None
     earlier = graph.steps()[: _find_step(graph, window.step)[0]]
     if not earlier:
@@ -656,7 +656,7 @@ def step_lengths(graph: DependencyGraph) -> tuple[StepLength, ...]:
     steps = graph.steps()
     if not steps:
         return ()
-    if graph.is_joined:
+    if graph.is_job:
         return _job_step_lengths(graph)
     # step 1    |---CPU---|
     # step 2              |---CPU---|
@@ -743,7 +743,7 @@ def _step_query(chosen_number: int | None, question: str, *, cpu_window: bool, g
 
     def resolve(graph: DependencyGraph) -> Window:
         of_ranks = [part.graph for part in graph.rank_graphs]
-        chosen = _median_step_number(of_ranks) if graph.is_joined else chosen_number
+        chosen = _median_step_number(of_ranks) if graph.is_job else chosen_number
         lengths = step_lengths(graph)
         if not lengths and (cpu_window or gpu_window):
             raise QueryError(f"{graph.path}: the trace has no steps", WITHOUT_STEPS)

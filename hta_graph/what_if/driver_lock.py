@@ -90,7 +90,7 @@ def lock_holds(graph: DependencyGraph) -> Ids:
 
     One that waits for GPU work does not hold it meanwhile. Of jobs they are not looked for.
     """
-    if graph.is_joined:
+    if graph.is_job:
         return np.empty(0, np.int32)
     events, edges = graph.event_table, graph.edge_table
     waits = np.zeros(len(events), np.bool_)

@@ -548,7 +548,7 @@ def possible_waiting_time(path: PathTotals) -> int:
     """
     graph = path.base.graph
     found = time_without_partner(path)
-    if not graph.is_joined or not graph.lanes.is_communication.any():
+    if not graph.is_job or not graph.lanes.is_communication.any():
         return found
     gaps = path.base.parts.bound[path.rows] == BoundBy.CPU_GAP
     parts, rank = path.base.parts.take(path.rows[gaps]), path.base.part_rank[path.rows[gaps]]

@@ -159,7 +159,7 @@ def _possible_waiting(path: PathTotals, meant: Bools, alone: Bools) -> int:
     """
     alone_ns, graph, events = path.time_of(meant & alone), path.base.graph, path.base.graph.event_table
     rows = graph.event_flags.gloo_collective
-    if graph.is_joined or not rows.any():
+    if graph.is_job or not rows.any():
         return alone_ns
     silent = meant[path.rows] & (path.base.parts.bound[path.rows] == BoundBy.CPU_GAP)
     parts, runs = path.base.parts.take(path.rows[silent]), union(events.start[rows], events.end[rows])
@@ -277,7 +277,7 @@ def path_times_by_name(path: PathTotals) -> TimesByKind:
             for kind in ("operator", "module", *(["frame"] if has_frames else []))
         },
     }
-    if base.graph.is_joined:
+    if base.graph.is_job:
         shared = np.isin(parts.bound, (BoundBy.GPU_COMMUNICATION_BOUND, BoundBy.UNEXPLAINED))
         here, own = base.part_rank[rows][~shared], length[~shared]
         found["rank"] = {

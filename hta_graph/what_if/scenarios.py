@@ -111,7 +111,7 @@ def _no_waiting(draft: ModifiedWindow, _: str) -> None:
 
 def _require_job(draft: ModifiedWindow, name: str) -> DependencyGraph:
     graph = draft.base.graph
-    if not graph.is_joined:
+    if not graph.is_job:
         raise QueryError(f"{graph.path}: the scenario {name} compares ranks; give the traces of all ranks")
     return graph
 
@@ -129,7 +129,7 @@ def _rank_like_others(draft: ModifiedWindow, rank: str) -> None:
     from hta_graph.what_if.rank_normalization import RankNormalization, comparison_keys, comparison_times
 
     graph = _require_job(draft, "rank_like_others")
-    if not graph.is_job:
+    if len(graph.rank_graphs) < 2:  # a rank that is replayed alone for its job
         raise QueryError(f"{graph.path}: the scenario rank_like_others compares ranks; give the traces of all ranks")
     place = graph.index_of_rank(int(rank))
     asked = comparison_keys(draft.base, place)

@@ -544,8 +544,8 @@ test_wait_order
     wait_resolution.wait_positions: other 2; without 6
 test_what_if
     commands/what_if._read_scale: other 1
-    questions/what_if.WhatIf.within_rows: returns 2=False
-    questions/what_if.what_if: opposite 7
+    questions/what_if/answer.WhatIf.within_rows: returns 2=False
+    questions/what_if/answer.what_if: opposite 7
     reliability.Reliability.reason: never 2
     reliability.reliability_after: bare 6
     scenarios._cuda_graphs: never 1

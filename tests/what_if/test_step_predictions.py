@@ -10,7 +10,8 @@ from statistics import median
 import pytest
 
 import hta_graph as hg
-from analyses.questions.what_if import scenario_change, what_if, what_if_document, what_if_lines
+from analyses.questions.what_if.answer import scenario_change, what_if, what_if_document
+from analyses.questions.what_if.text import what_if_lines
 from hta_graph.paths.windows import WindowQuery, median_step
 from hta_graph.what_if.step_predictions import StepPredictions, step_predictions
 from tests.rerun_accuracy import MISS, SCHEDULES, simulated_rerun

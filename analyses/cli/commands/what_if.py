@@ -25,7 +25,7 @@ from hta_graph.base.errors import UsageError
 from hta_graph.base.progress import begin_stage
 
 if TYPE_CHECKING:
-    from analyses.questions.what_if import NamedChange, WhatIf
+    from analyses.questions.what_if.answer import NamedChange, WhatIf
 
 
 WHAT = "WHAT is PATTERN or KIND:PATTERN. KIND is kernel, operator, module, frame, annotation, collective, class or rank"
@@ -45,7 +45,7 @@ class _ScenarioList(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Print them."""
-        from analyses.questions.what_if import scenario_lines
+        from analyses.questions.what_if.text import scenario_lines
 
         print_lines(scenario_lines())
         parser.exit()
@@ -67,7 +67,8 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
 def _run_what_if(options: argparse.Namespace) -> None:
     """Print or write the predicted length after changes, or without changes the largest savings."""
     found = _predicted(options)
-    from analyses.questions.what_if import what_if_document, what_if_lines
+    from analyses.questions.what_if.answer import what_if_document
+    from analyses.questions.what_if.text import what_if_lines
 
     write_output(options, lambda: what_if_document(found), lambda: what_if_lines(found), table="opportunities")
 
@@ -85,7 +86,7 @@ def _predicted(options: argparse.Namespace) -> WhatIf:
     if (options.near is not None or options.curve is not None) and ranks.many_ranks:
         raise UsageError("--near and --curve need all events of all ranks; use --rank N or --summaries never")
     graph = ranks.job_or_graph(window_args.summary_with_causes)
-    from analyses.questions.what_if import what_if
+    from analyses.questions.what_if.answer import what_if
 
     begin_stage("replaying changes")
     return what_if(graph, window, asked, curve=options.curve, near=options.near)
@@ -97,7 +98,7 @@ def read_changes(changes: Sequence[tuple[str, str]]) -> list[NamedChange]:
     Raises:
         UsageError: a text is not valid.
     """
-    from analyses.questions.what_if import removal_change, scenario_change
+    from analyses.questions.what_if.answer import removal_change, scenario_change
 
     found = []
     for option, text in changes:
@@ -117,7 +118,7 @@ def _read_scale(text: str) -> NamedChange:
     Raises:
         UsageError: the factor is missing or not a number.
     """
-    from analyses.questions.what_if import scale_change
+    from analyses.questions.what_if.answer import scale_change
 
     what, equals, factor = text.rpartition("=")
     if not equals or not what:

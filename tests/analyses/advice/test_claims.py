@@ -16,7 +16,8 @@ from analyses.advice.rule import PathFinding
 from analyses.advice.rules import RULES
 from analyses.advice.verdict import replayed_advice, replayed_verdict
 from analyses.questions.critical_path import path_lines
-from analyses.questions.what_if import what_if, what_if_document, what_if_lines
+from analyses.questions.what_if.answer import what_if, what_if_document
+from analyses.questions.what_if.text import what_if_lines
 from hta_graph.base.errors import DefectError
 from hta_graph.paths.windows import WindowQuery, median_step
 from hta_graph.what_if.bounds import Bounds

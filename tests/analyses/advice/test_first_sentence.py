@@ -12,7 +12,8 @@ from analyses.advice.facts import PathFacts
 from analyses.advice.gains import GLOO, HOST_WORK, Gains
 from analyses.advice.rule import PathFinding
 from analyses.advice.verdict import listed_advice, replayed_advice, replayed_verdict, verdict_sentences
-from analyses.questions.what_if import what_if, what_if_lines
+from analyses.questions.what_if.answer import what_if
+from analyses.questions.what_if.text import what_if_lines
 from analyses.report.summary import summary_of
 from hta_graph.dependencies.synchronization import host_poll
 from hta_graph.what_if.reliability import reliability

@@ -15,7 +15,8 @@ import analyses
 import hta_graph as hg
 from analyses.advice.verdict import verdict_records
 from analyses.display.text_layout import Line, TextTable
-from analyses.questions.what_if import WhatIf, scale_change, scenario_change, what_if, what_if_document, what_if_lines
+from analyses.questions.what_if.answer import WhatIf, scale_change, scenario_change, what_if, what_if_document
+from analyses.questions.what_if.text import what_if_lines
 from hta_graph.paths.windows import median_step
 from hta_graph.what_if.reliability import Reliability
 from hta_graph.what_if.replay import Replayed
@@ -76,7 +77,7 @@ def test_a_small_saving_leads_no_answer_whose_replay_cannot_be_trusted(
     first = str(what_if_lines(what_if(graph, hg.step(2)))[0])
     assert "not reliable" in first
     assert "largest saving: " in first
-    monkeypatch.setattr("analyses.questions.what_if.SMALL_SHARE", 1.1)
+    monkeypatch.setattr("analyses.questions.what_if.headline.SMALL_SHARE", 1.1)
     first, second, *_ = map(str, what_if_lines(what_if(graph, hg.step(2))))
     assert first == "step 2: savings are unknown, because 90% of the path is fixed in replay"
     assert second.startswith("Largest saving among ")
@@ -357,7 +358,8 @@ def test_the_answer_states_assumptions_and_what_is_frozen(capsys: pytest.Capture
 @pytest.mark.slow
 def test_a_pipe_gets_whole_names_and_a_terminal_lines_that_fit(capsys: pytest.CaptureFixture[str]) -> None:
     from analyses.display.console import text_of
-    from analyses.questions.what_if import scale_change, what_if, what_if_lines
+    from analyses.questions.what_if.answer import scale_change, what_if
+    from analyses.questions.what_if.text import what_if_lines
 
     job = hg.read_job(JOB)
     for changes in ([], [scale_change("kernel:sgemm", 0.5)]):
