@@ -414,3 +414,30 @@ def kind_mask(kind: Codes, members: tuple[EventKind, ...]) -> Bools:
     for member in members:
         found |= kind == member
     return found
+
+
+BUILD_DIAGNOSTICS: dict[str, str] = {
+    "activities_without_launch": "GPU activities whose launch call is not in the file (orphans)",
+    "overlaps_on_a_stream": "activities that start before their stream has finished its earlier work",
+    "nesting_violations": "operators and calls that end after the event around them",
+    "edges_clamped": "edges whose target is up to 1 ms before its source (clock fault); kept with lag 0",
+    "gpu_clock_behind_ns": "how far the GPU clock is behind the host clock at most (ns), as estimated",
+    "edges_dropped_back_in_time": "edges dropped because they go back in time by more than 1 ms",
+    "edges_dropped_cycle": "edges dropped because they would close a cycle",
+    "event_waits": "stream waits for events, with or without a profiler record",
+    "event_waits_unresolved": "unresolved stream waits: the event record or its stream is unknown",
+    "event_waits_for_nothing": "stream waits for a stream without recorded work",
+    "stream_syncs_unresolved": "unresolved stream synchronizations: the stream is unknown",
+    "waits_of_unknown_calls": "calls of unknown names taken as waits: they return when the GPU runs out of work",
+    "event_syncs_unresolved": "unresolved event synchronizations: the event record or its stream is unknown",
+    "event_queries": "event queries, which do not wait",
+    "sync_records": "the profiler's synchronization records",
+    "sync_records_without_call": "synchronization records whose CPU call is not in the file",
+    "sync_records_moved": "synchronization records moved to the device of their context, where their own has no work",
+    "sync_records_without_work": "synchronization records of slow calls whose stream has no work; inferred instead",
+    "sync_records_contradicted": "synchronization records set aside: most name work that ended after their call",
+    "forward_backward_unresolved": "forward-backward pairs without two operators that follow each other",
+    "collectives_group_unknown": "CPU collectives left out: neither the trace nor their timing shows the process group",
+    "matches_withdrawn": "communications that match only if clocks of one host differ by more than they can; left out",
+}
+"""The counts of building a graph: key → meaning."""

@@ -7,7 +7,7 @@ that equally named helpers of two files do not hide each other). Comments are co
 docstrings over public functions, methods and classes. A line more tells of the whole product: how many files it has,
 their median length, the share of lines that import or list names in ``__all__``, and in how many circles modules import
 each other. ``--walks`` counts instead which files and functions of the product run on five ways through it
-(``sys.setprofile``).
+(``sys.setprofile``); ``--climbs TRACE`` lists where ``critical-path`` goes against the flow, and counts these places.
 """
 
 from __future__ import annotations
@@ -197,12 +197,23 @@ def executed(steps: list[str]) -> tuple[int, int]:
     return int(files), int(count)
 
 
+def climbs(trace: str) -> list[str]:
+    """Return the climbs of ``critical-path`` (:mod:`tests.climbs`), in a process of its own."""
+    probe = [sys.executable, str(ROOT / "tests" / "climbs.py"), trace]
+    return subprocess.run(probe, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
 def main(say: Callable[[str], None] = print) -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("packages", nargs="*", type=Path, default=[ROOT / name for name in PACKAGES])
     parser.add_argument("--walks", nargs=2, metavar=("TRACE", "SYNC_TRACE"))
+    parser.add_argument("--climbs", metavar="TRACE")
     options = parser.parse_args()
+    if options.climbs:
+        found = climbs(options.climbs)
+        say("\n".join([*found, f"{len(found)} climbs"]))
+        return
     if options.walks:
         for name, steps in walks(*[str(Path(name).absolute()) for name in options.walks]).items():
             files, count = executed(steps)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from analyses.display.sentence_format import time_and_share
-from analyses.source.window_report import WindowFacts
+from analyses.source.window_facts import WindowFacts
 from hta_graph.base.arrays import distinct, first_of_runs, last_of_runs, run_numbers, split_intervals, summed_by
 from hta_graph.base.errors import DefectError
 from hta_graph.graph.dependency_graph import DependencyGraph

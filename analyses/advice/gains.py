@@ -22,9 +22,9 @@ from analyses.advice.facts import NOTABLE_SHARE, PathFacts
 from analyses.advice.host_facts import host_may_poll, may_be_polling
 from analyses.advice.rule import PathFinding
 from analyses.advice.rules import RULES
-from analyses.display.labels import short_labels
 from analyses.display.phrases import untrusted
 from analyses.display.sentence_format import brief_share
+from analyses.source.window_facts import short_labels
 from analyses.source.window_report import headline_lengths, headline_subject
 from hta_graph.base.errors import QueryError
 from hta_graph.base.progress import tracked

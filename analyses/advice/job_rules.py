@@ -11,8 +11,8 @@ from analyses.advice import job_verdict
 from analyses.advice.facts import HOST_CLASSES, PathFacts
 from analyses.advice.rule import Evidence, Fired, Remedy, Rule, with_factor
 from analyses.display.phrases import silent_ranks
-from analyses.display.sentence_format import window_name
-from analyses.source.window_report import verdict_of_job
+from analyses.source.window_facts import verdict_of_job
+from analyses.source.window_report import window_name
 from hta_graph.base.arrays import distinct, percentiles_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints

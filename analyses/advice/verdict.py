@@ -14,10 +14,10 @@ from analyses.advice.facts import PathFacts
 from analyses.advice.recording_rules import mostly_start_up_ns
 from analyses.advice.rule import PathFinding
 from analyses.advice.rules import advice_of, verdict_of
-from analyses.display.labels import short_labels
 from analyses.display.phrases import SAVINGS_OVERLAP, untrusted
-from analyses.display.sentence_format import as_sentence, brief_duration, counted, quoted, window_name
-from analyses.source.window_report import delay_in_step, job_record, verdict_of_job
+from analyses.display.sentence_format import as_sentence, brief_duration, counted, quoted
+from analyses.source.window_facts import delay_in_step, job_record, short_labels, verdict_of_job
+from analyses.source.window_report import window_name
 from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.memo import memoized
 from hta_graph.paths.critical_path import CriticalPath, has_partial_rows

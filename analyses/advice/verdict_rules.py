@@ -11,7 +11,7 @@ from analyses.advice import headline
 from analyses.advice.facts import PathFacts
 from analyses.advice.host_facts import gpu_busy_meanwhile, host_may_poll
 from analyses.advice.rule import Confidence, Evidence, Fired, Rule
-from analyses.display.labels import short_labels
+from analyses.source.window_facts import short_labels
 from analyses.source.window_report import clock_lines, headline_lengths, headline_subject
 from hta_graph.attribution.replayed_names import replayed_names
 from hta_graph.base.arrays import distinct, summed_by

@@ -6,7 +6,15 @@ import argparse
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from analyses.cli.path_args import AnswerFile, InputFile, InputTraces, OutputFile, OutputFileOrFolder, ReusedFolder
+from analyses.cli.path_args import (
+    AnswerFile,
+    InputFile,
+    InputTraces,
+    JsonFile,
+    OutputFile,
+    OutputFileOrFolder,
+    ReusedFolder,
+)
 from analyses.declare.arg_types import RANK, STEP, expected, share_of_one, size_in_bytes, whole_number
 
 if TYPE_CHECKING:
@@ -148,7 +156,7 @@ def add_flight(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add machine-readable output, and how an answer is printed without it."""
     output = heading(parser, OUTPUT)
-    output.add_argument("--json", type=OutputFile, metavar="FILE", help="write JSON (- for standard output)")
+    output.add_argument("--json", type=JsonFile, metavar="FILE", help="write JSON (- for standard output)")
     output.add_argument("--wide", action="store_true", help="print tables in full width")
 
 
@@ -182,7 +190,7 @@ def add_text_output(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         dest="answer",
-        type=AnswerFile,
+        type=OutputFile,
         metavar="FILE",
         help="write to FILE (default: standard output)",
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from analyses.display.sentence_format import brief_duration, brief_share, quoted, window_named
+from analyses.display.sentence_format import brief_duration, brief_share, quoted
 from hta_graph.base.arrays import freeze
 from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -49,6 +49,11 @@ class Scope:
     def window_ns(self) -> int:
         """The length of the window."""
         return self.end_ns - self.start_ns
+
+    @property
+    def name(self) -> str:
+        """The label as part of a sentence: "the whole trace", "ProfilerStep#2"."""
+        return f"the {self.label}" if self.label == WHOLE_TRACE else self.label
 
     @property
     def is_open(self) -> bool:
@@ -102,7 +107,7 @@ class Scope:
         if len(self.running):
             return ""
         if len(activities(self.graph)):
-            return f"rank {self.rank}: no GPU activity in {window_named(self.label)}; choose another window"
+            return f"rank {self.rank}: no GPU activity in {self.name}; choose another window"
         return (
             f"rank {self.rank}: the trace has no GPU activity; record with ProfilerActivity.CUDA and profile steps "
             "that launch kernels"
@@ -112,7 +117,7 @@ class Scope:
         """Return a note if no GPU activity starts in the window, or an empty text."""
         if self.missing() or len(self.work):
             return self.missing()
-        return f"rank {self.rank}: no GPU activity starts in {window_named(self.label)}"
+        return f"rank {self.rank}: no GPU activity starts in {self.name}"
 
 
 def naming_window(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import CLASS_LABELS, CLASS_LABELS_IN_JOBS, EDGE_MEANING
 
 MEANING: Mapping[str, str] = {
@@ -83,20 +82,8 @@ MEANING_ON_CPU: Mapping[str, str] = {
 """What each class means on the path of a rank without GPU work."""
 
 
-def class_meanings(graph: DependencyGraph) -> Mapping[str, str]:
-    """Return what each class means on a path of a graph, that of a rank or of a job."""
-    if graph.is_job:
-        return MEANING_IN_JOBS
-    return MEANING if graph.is_gpu.any() else MEANING_ON_CPU
-
-
 SHORT_IN_JOBS: Mapping[str, str] = {**SHORT, **CLASS_LABELS_IN_JOBS}
 """The short labels where communication may be on the CPU: in jobs, and where there is no GPU work."""
-
-
-def short_labels(graph: DependencyGraph) -> Mapping[str, str]:
-    """Return the same in two or three words."""
-    return SHORT if not graph.is_job and graph.is_gpu.any() else SHORT_IN_JOBS
 
 
 CAUSE: Mapping[str, str] = {

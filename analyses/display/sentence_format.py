@@ -28,7 +28,6 @@ from string import Formatter
 from typing import Any
 
 from analyses.display.text_layout import clipped, duration_text, percent
-from hta_graph.paths.windows import WHOLE_TRACE, Window
 
 UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 NAME_SIZE = 60
@@ -128,29 +127,6 @@ def on_rank(rank: int | None) -> str:
 def outside_operators(name: str) -> str:
     """Name what the host does in an annotation or a frame while no operator is open."""
     return f"Python or framework code in {quoted(name)}, outside operators"
-
-
-def window_name(window: Window) -> str:
-    """Name a window as a sentence does: "step 2", "the whole trace"."""
-    if window.step is not None:
-        return f"step {window.step}"
-    if window.is_whole:
-        return "the whole trace"
-    return quoted(window.label) if window.is_named else "the window"
-
-
-def headline_name(window: Window) -> str:
-    """Name a window in front of a colon: "step 2", "whole trace"."""
-    return window_name(window).removeprefix("the ")
-
-
-def window_named(label: str) -> str:
-    """Return the label of a window as part of a sentence.
-
-    >>> window_named("whole trace"), window_named("step 2")
-    ('the whole trace', 'step 2')
-    """
-    return f"the {label}" if label == WHOLE_TRACE else label
 
 
 WORDS: Mapping[str, Callable[[Any], str]] = {

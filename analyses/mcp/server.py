@@ -1,35 +1,29 @@
-"""The server: the tools and resources as the Model Context Protocol offers them, over standard input and output.
-
-One question is answered at a time, in a thread of its own, so that the protocol continues meanwhile: progress,
-cancellation, further questions, which are answered while a pattern is matched. A question that is cancelled ends at its
-next stage.
-"""
+"""The server: the tools and resources as the Model Context Protocol offers them, over standard input and output."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from threading import Event, Lock
-from time import monotonic
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from inspect import Parameter
+from threading import Timer
 from typing import Any
 
 import anyio
 import mcp.types as types
-from anyio import from_thread, to_thread
-from mcp.server import Server
-from mcp.server.stdio import stdio_server
-from mcp.shared.exceptions import MCPError
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.resources import TextResource
+from pydantic import ValidationError
 
 from analyses.display.stderr import say
-from analyses.mcp.answers import NO_REMEDY, as_json, cannot_answer, cannot_answer_error
-from analyses.mcp.held_traces import HeldTraces
+from analyses.mcp.answers import refusal
+from analyses.mcp.engines import Engines, Limits
 from analyses.mcp.served_files import ServedFiles
-from analyses.mcp.tools import TOOLS, Question, Tool, wrong_arguments
+from analyses.mcp.tools import TOOLS, Tool
 from analyses.schemas import schema_names, schema_text
 from hta_graph import __version__
-from hta_graph.base.errors import DefectError, HtaGraphError
-from hta_graph.base.progress import listen_to_stages, mute_stages
 
 INSTRUCTIONS = """\
 Answers questions about GPU traces (PyTorch profiler, Nsight Systems) from their dependency graph.
@@ -74,165 +68,96 @@ them. Waits of one rank may be caused by another; only stragglers attributes the
 """
 
 GUIDE, SCHEMAS = "hta-graph://guide", "hta-graph://schema/"
-PROGRESS_S = 0.2
-"""The least time between two notifications."""
+SHOWN = ("type", "enum", "items", "description")
+"""What agents read of an argument's schema, which costs tokens: no limits that a sound question never meets."""
+LAST_WORDS_S = 1
+"""How long answers may still be written when the client asks no more."""
 
 
-class CancelledError(Exception):
-    """The client no longer wants the answer."""
+class TraceServer(MCPServer):  # type: ignore[misc]
+    """Passes calls of tools to engines; refuses what is no question in the shape of all refusals."""
 
-
-class ProgressNotifications:
-    """Reports to the client which stage runs; where the client has cancelled, a stage does not begin."""
-
-    def __init__(self, session: Any) -> None:
-        self._session = session
-        self.cancelled = Event()
-        self._next = 0.0
-        self._stages = 0
-
-    def begin(self, stage: str, *, is_inner: bool) -> None:
-        """Report that a stage begins."""
-        if self.cancelled.is_set():
-            raise CancelledError
-        self._stages += not is_inner
-        self._report(stage)
-
-    def advance(self, done: int, total: int) -> None:
-        """End the question where it is cancelled."""
-        if self.cancelled.is_set():
-            raise CancelledError
-
-    def clear(self) -> None:
-        """Nothing is shown."""
-
-    def _report(self, stage: str) -> None:
-        if (now := monotonic()) >= self._next:
-            self._next = now + PROGRESS_S
-            with suppress(RuntimeError):  # the connection is closing
-                from_thread.run(self._session.report_progress, float(self._stages), None, stage)
-
-
-class TraceServer:
-    """Answers calls of tools and reads of resources."""
-
-    def __init__(self, files: ServedFiles, memory: int) -> None:
-        self._files = files
-        self._traces = HeldTraces(memory)
-        self._lock = Lock()
-        self._tools = {tool.name: tool for tool in TOOLS}
-
-    async def list_tools(self, _: Any, __: Any) -> types.ListToolsResult:
-        """Return all tools."""
-        return types.ListToolsResult(tools=[_tool(tool) for tool in TOOLS])
-
-    async def call_tool(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """Answer a call; what cannot be answered is an answer too."""
-        tool = self._tools.get(params.name)
-        if tool is None:
-            raise MCPError(types.INVALID_PARAMS, f"no tool {params.name[:100]!r}; available: {', '.join(self._tools)}")
-        progress = ProgressNotifications(context.session)
-        try:
-            text, is_error = await to_thread.run_sync(
-                self._answer, tool, params.arguments or {}, progress, abandon_on_cancel=True
+    def __init__(self, engines: Engines) -> None:
+        super().__init__(
+            "hta-graph",
+            instructions=INSTRUCTIONS,
+            version=__version__,
+            log_level="CRITICAL",
+            lifespan=lambda _: _ended_with(engines),
+        )
+        for tool in TOOLS:
+            hints = types.ToolAnnotations(
+                read_only_hint=not tool.writes, destructive_hint=False, idempotent_hint=True, open_world_hint=False
             )
-        except anyio.get_cancelled_exc_class():
-            progress.cancelled.set()
-            raise
-        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
+            title = tool.name.replace("_", " ").capitalize()
+            asked = _question(tool, engines)
+            self.add_tool(asked, tool.name, title, tool.description, hints, structured_output=False)
+        self.add_resource(TextResource(uri=GUIDE, name="guide", mime_type="text/markdown", text=GUIDE_TEXT))
+        for name in schema_names():
+            uri, kind = f"{SCHEMAS}{name}", "application/schema+json"
+            self.add_resource(TextResource(uri=uri, name=f"schema-{name}", mime_type=kind, text=schema_text(name)))
 
-    def _answer(self, tool: Tool, arguments: dict[str, Any], progress: ProgressNotifications) -> tuple[str, bool]:
-        """Return the text of an answer, and whether it is an error."""
-        if wrong := wrong_arguments(tool, arguments):
-            return as_json(wrong), True
-        with self._lock, listen_to_stages(progress):
-            question = Question(self._files, self._traces, arguments, let_others=self._others_answered)
-            try:
-                progress.begin(tool.name, is_inner=False)
-                return tool.answer(question).text(question.page), False
-            except HtaGraphError as error:
-                return as_json(cannot_answer_error(error, f"{self._files.root}/")), True
-            except MemoryError:
-                return as_json(
-                    cannot_answer(
-                        "The machine does not have enough memory for this trace.",
-                        "Record fewer steps, or use a machine with more memory.",
-                    )
-                ), True
-            except CancelledError:
-                return as_json(cannot_answer("The call was cancelled.", NO_REMEDY)), True
-            except Exception as error:  # noqa: BLE001 - a defect of one answer must not end the session
-                say(f"hta-graph: {tool.name}: {type(error).__name__}: {error}")
-                return as_json(cannot_answer_error(DefectError(f"{tool.name} failed"), "")), True
-            finally:
-                self._traces.keep_within_limit(question.used)
+    async def list_tools(self) -> list[types.Tool]:
+        """Return all tools with short schemas."""
+        tools = await super().list_tools()
+        return [tool.model_copy(update={"input_schema": _short(tool.input_schema)}) for tool in tools]
 
-    @contextmanager
-    def _others_answered(self) -> Iterator[None]:
-        with mute_stages():
-            self._lock.release()
-            try:
-                yield
-            finally:
-                self._lock.acquire()
-
-    async def list_resources(self, _: Any, __: Any) -> types.ListResourcesResult:
-        """Return the guide and the schemas."""
-        guide = types.Resource(uri=GUIDE, name="guide", title="How to read the answers", mime_type="text/markdown")
-        schemas = [
-            types.Resource(uri=f"{SCHEMAS}{name}", name=f"schema-{name}", mime_type="application/schema+json")
-            for name in schema_names()
-        ]
-        return types.ListResourcesResult(resources=[guide, *schemas])
-
-    async def read_resource(self, _: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        """Return the guide or a schema."""
-        uri = str(params.uri)
-        kind, text = "text/markdown", GUIDE_TEXT
-        if uri != GUIDE:
-            name = uri.removeprefix(SCHEMAS)
-            if name not in schema_names():
-                raise MCPError(types.INVALID_PARAMS, f"no resource {uri[:100]!r}; resources/list has all")
-            kind, text = "application/schema+json", schema_text(name)
-        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=kind, text=text)])
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Answer a call; the SDK would ignore arguments that a tool does not have, and repeat those that are wrong."""
+        known = {tool.name: tool.arguments for tool in TOOLS}
+        if name not in known:
+            return _result(refusal(f"no tool {name[:40]!r}; available: {', '.join(known)}"), is_error=True)
+        if unknown := [argument[:40] for argument in arguments if argument not in known[name]]:
+            said = f"unknown arguments: {', '.join(unknown[:3])}; available: {', '.join(known[name])}"
+            return _result(refusal(said), is_error=True)
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            wrong = error.__cause__.errors(include_input=False, include_url=False)[0]
+            return _result(refusal(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"), is_error=True)
 
 
-def _tool(tool: Tool) -> types.Tool:
-    hints = types.ToolAnnotations(
-        read_only_hint=not tool.writes, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-    )
-    return types.Tool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=tool.shown_schema,
-        annotations=hints,
-    )
+def _question(tool: Tool, engines: Engines) -> Callable[..., Awaitable[types.CallToolResult]]:
+    """Return a function with the arguments of a tool as the SDK reads them."""
+
+    async def ask(context: Context[Any, Any], **arguments: Any) -> types.CallToolResult:
+        given = {name: value for name, value in arguments.items() if value is not None}
+        text, is_error = await engines.ask(tool, given, context.report_progress)
+        return _result(text, is_error=is_error)
+
+    own = Parameter("context", Parameter.POSITIONAL_OR_KEYWORD, annotation=Context)
+    ask.__signature__ = tool.signature(own)  # type: ignore[attr-defined]
+    return ask
 
 
-def serve(files: ServedFiles, memory: int) -> None:
+def _result(text: str, *, is_error: bool) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
+
+
+def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
+    own = {name: {key: of[key] for key in SHOWN if key in of} for name, of in schema["properties"].items()}
+    required = schema.get("required", [])
+    return {"type": "object", "properties": own, "required": required, "additionalProperties": False}
+
+
+@asynccontextmanager
+async def _ended_with(engines: Engines) -> AsyncIterator[None]:
+    """End the engines and then the process with the session: a thread that waits for a line would hold it."""
+    try:
+        yield
+    except anyio.get_cancelled_exc_class():  # the client no longer reads
+        await engines.close()
+        os._exit(0)
+    finally:
+        await engines.close()
+        Timer(LAST_WORDS_S, os._exit, [0]).start()
+
+
+def serve(files: ServedFiles, limits: Limits) -> None:
     """Answer until the client closes standard input."""
-    own = TraceServer(files, memory)
-    server = Server(
-        "hta-graph",
-        version=__version__,
-        instructions=INSTRUCTIONS,
-        on_list_tools=own.list_tools,
-        on_call_tool=own.call_tool,
-        on_list_resources=own.list_resources,
-        on_read_resource=own.read_resource,
-    )
-
-    async def run() -> None:
-        async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
-
-    say(_serving(memory))
-    anyio.run(run)
+    kept = f"traces stay in memory up to {limits.keep / 2**20:,.0f} MiB, then the least recently used one is dropped"
+    say(f"hta-graph: serving; a question takes at most {limits.seconds} s; {kept}")
+    TraceServer(Engines(files, limits)).run()
     sys.stdout.flush()
-
-
-def _serving(memory: int) -> str:
-    """Say that the server is ready, and what it keeps."""
-    kept = f"{memory / 2**20:,.0f} MiB"
-    return f"hta-graph: serving; traces stay in memory up to {kept}, then the least recently used one is dropped"

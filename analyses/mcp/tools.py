@@ -1,714 +1,98 @@
-"""The tools: what each is called, its arguments, and how it turns a command's JSON document into a short answer."""
+"""The tools: what each is called, and its arguments as types, of which the SDK makes schemas and checks calls.
+
+This module imports nothing that answers: the server starts while its first engine imports that.
+"""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from inspect import Parameter, Signature
+from typing import Annotated, Any, Literal
 
-import numpy as np
+from pydantic import Field
 
-from analyses.advice.how_to_record import how_to_record
-from analyses.cli.commands.what_if import read_changes
-from analyses.cli.window_args import WindowArgs
-from analyses.declare.answer import answer_document, records
-from analyses.display.labels import REASON
-from analyses.display.phrases import untrusted
-from analyses.display.sentence_format import counted
-from analyses.mcp.answers import NO_REMEDY, ROWS_SHOWN, Draft, Page, Rows, cannot_answer, cannot_answer_text
-from analyses.mcp.held_traces import HeldTrace, HeldTraces
-from analyses.mcp.served_files import PICTURE_ENDINGS, ServedFiles
-from analyses.questions.catalogue import analysis
-from analyses.source.matched_collectives import SINGLE_RANK
-from hta_graph.base.errors import UsageError
-from hta_graph.model import EventKind
-from hta_graph.paths.critical_path import critical_path
+from analyses.mcp.answers import ROWS_SHOWN
+from analyses.mcp.served_files import PICTURE_ENDINGS
 
-if TYPE_CHECKING:
-    from analyses.declare.scope import Scope
-    from analyses.questions.what_if.answer import WhatIf
-    from hta_graph.graph.dependency_graph import DependencyGraph, EventName
-    from hta_graph.paths.critical_path import CriticalPath
-
-WITH_KERNELS = "Record with ProfilerActivity.CUDA and without hardware counters"
-TO_PREDICT: Mapping[str, str] = {
-    "gpu_not_recorded": WITH_KERNELS,
-    "kernels_not_recorded": WITH_KERNELS,
-    "not_started": "Record all ranks and analyze them together; let no other process use the GPU",
-    "waiting": "Record all ranks and analyze them together",
-    "steps_differ": "Record more steps of equal work",
+_Change = Annotated[str, Field(max_length=1_000, pattern="^(scale|remove|scenario) ")]
+ARGUMENTS: Mapping[str, Any] = {
+    "trace": Annotated[str, Field(max_length=1_000, description="File, or folder with one file per rank; see open")],
+    "before": Annotated[str, Field(max_length=1_000, description="Trace or folder to compare with")],
+    "after": Annotated[str, Field(max_length=1_000, description="Trace or folder that changed")],
+    "rank": Annotated[int, Field(ge=0, le=10**9, description="Only this rank (default: all)")],
+    "step": Annotated[int, Field(ge=0, le=10**12, description="Step number")],
+    "annotation": Annotated[str, Field(max_length=1_000, description="CPU annotation, by its exact name")],
+    "whole": Annotated[bool, Field(description="Whole trace")],
+    "table": Annotated[str, Field(max_length=100, description="Only this table of the answer")],
+    "limit": Annotated[int, Field(ge=1, le=500, description=f"Rows of a table ({ROWS_SHOWN})")],
+    "offset": Annotated[int, Field(ge=0, le=10**9, description="First row of a table (0)")],
+    "order": Annotated[Literal["longest", "time"], Field(description="Order of segments (longest)")],
+    "changes": Annotated[
+        list[_Change],
+        Field(
+            max_length=20,
+            description="'scale WHAT=FACTOR', 'remove WHAT' or 'scenario NAME[=ARG]'; WHAT is [kernel|operator|module|"
+            "frame|annotation|collective|class|rank]:PATTERN. Without changes: the largest savings and the scenarios",
+        ),
+    ],
+    "event_index": Annotated[int, Field(ge=0, le=10**12, description="Position in traceEvents")],
+    "picture": Annotated[
+        Literal["path", "lanes", "around"], Field(description="Critical path, lanes (.svg), an event (around)")
+    ],
+    "name": Annotated[str, Field(max_length=104, description=f"File to write: {', '.join(PICTURE_ENDINGS)}")],
+    "depth": Annotated[int, Field(ge=0, le=20, description="Edges around the event (2)")],
 }
-"""By reason for which a prediction is not reliable what the next trace should hold."""
-
-ARGUMENTS: Mapping[str, dict[str, Any]] = {
-    "trace": {"type": "string", "maxLength": 1_000, "description": "File, or folder with one file per rank; see open"},
-    "before": {"type": "string", "maxLength": 1_000, "description": "Trace or folder to compare with"},
-    "after": {"type": "string", "maxLength": 1_000, "description": "Trace or folder that changed"},
-    "rank": {"type": "integer", "minimum": 0, "maximum": 10**9, "description": "Only this rank (default: all)"},
-    "step": {"type": "integer", "minimum": 0, "maximum": 10**12, "description": "Step number"},
-    "annotation": {"type": "string", "maxLength": 1_000, "description": "CPU annotation, by its exact name"},
-    "whole": {"type": "boolean", "description": "Whole trace"},
-    "table": {"type": "string", "maxLength": 100, "description": "Only this table of the answer"},
-    "limit": {"type": "integer", "minimum": 1, "maximum": 500, "description": f"Rows of a table ({ROWS_SHOWN})"},
-    "offset": {"type": "integer", "minimum": 0, "maximum": 10**9, "description": "First row of a table (0)"},
-    "order": {"enum": ["longest", "time"], "description": "Order of segments (longest)"},
-    "changes": {
-        "type": "array",
-        "maxItems": 20,
-        "items": {"type": "string", "maxLength": 1_000, "pattern": "^(scale|remove|scenario) "},
-        "description": "'scale WHAT=FACTOR', 'remove WHAT' or 'scenario NAME[=ARG]'; WHAT is [kernel|operator|module|"
-        "frame|annotation|collective|class|rank]:PATTERN. Without changes: the largest savings and the scenarios",
-    },
-    "event_index": {"type": "integer", "minimum": 0, "maximum": 10**12, "description": "Position in traceEvents"},
-    "picture": {
-        "enum": ["path", "lanes", "around"],
-        "description": "Critical path, lanes (.svg), an event (around)",
-    },
-    "name": {"type": "string", "maxLength": 104, "description": f"File to write: {', '.join(PICTURE_ENDINGS)}"},
-    "depth": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Edges around the event (2)"},
-}
-"""The JSON Schema of each argument."""
+"""The type of each argument."""
 WINDOW, PAGE = ("step", "annotation", "whole"), ("table", "limit", "offset")
 
 
+OF_A_WINDOW = ("trace", "rank", *WINDOW, *PAGE)
+
+
 @dataclass(frozen=True)
-class Question:
-    """A call of a tool: its arguments, and what the server has."""
-
-    files: ServedFiles
-    traces: HeldTraces
-    given: Mapping[str, Any]
-    used: list[HeldTrace] = field(default_factory=list)
-    let_others: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Lets other questions be answered during a block that changes nothing of what they share."""
-
-    def __getitem__(self, name: str) -> Any:
-        return self.given.get(name)
-
-    @property
-    def page(self) -> Page:
-        """Which rows are wanted."""
-        return Page(self["table"], self["limit"], self.given.get("offset", 0))
-
-    @property
-    def window(self) -> WindowArgs:
-        """The window.
-
-        Raises:
-            UsageError: several are named.
-        """
-        if sum(bool(self[name]) or self[name] == 0 for name in WINDOW) > 1:
-            raise UsageError("step, annotation and whole exclude each other; omit all but one")
-        return WindowArgs(step=self["step"], annotation=self["annotation"], whole=bool(self["whole"]))
-
-    def held(self, argument: str = "trace") -> HeldTrace:
-        """Return a trace from memory, or read it."""
-        return self._read(self.files.trace(self[argument]), self["rank"])
-
-    def _read(self, place: Path, rank: int | None) -> HeldTrace:
-        found = self.traces.get(place, rank)
-        self.used.append(found)
-        return found
-
-    def graph_of_event(self) -> tuple[HeldTrace, DependencyGraph, EventName]:
-        """Return the graph that has the event, and its name: that of the job, with edges between ranks.
-
-        Raises:
-            HtaGraphError: there is no such rank; or there are too many to hold, and none is named.
-        """
-        place, rank, index = self.files.trace(self["trace"]), self["rank"], self["event_index"]
-        held = self._read(place, None)
-        if not held.inputs.many_ranks and len(held.ranks) > 1:
-            return held, held.graph(WindowArgs()), index if rank is None else (rank, index)
-        held = held if rank is None else self._read(place, rank)
-        held.check_not_many()
-        return held, held.graph(WindowArgs()), index
-
-    def command(self, name: str, *more: str) -> str:
-        """Return the command line that writes the whole document."""
-        inputs = [self[name] for name in ("trace", "before", "after") if self[name] is not None]
-        flags = [
-            word
-            for option in ("rank", "step", "annotation")
-            if self[option] is not None
-            for word in (f"--{option}", str(self[option]))
-        ]
-        whole = ["--whole"] if self["whole"] else []
-        return shlex.join(["hta-graph", name, *inputs, *flags, *whole, *more, "--json", "-"])
-
-    def unread(self, held: HeldTrace) -> list[str]:
-        """Say which files could not be read."""
-        errors = dict.fromkeys(error.on_command_line for error in held.inputs.left_out)
-        return [text.replace(f"{self.files.root}/", "") for text in errors]
-
-
-Answering = Callable[[Question], Draft]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Tool:
-    """A question that an agent may ask.
-
-    Args:
-        name: what calls it.
-        title: for a person.
-        description: for the agent: what it answers and when to ask it.
-        arguments: the names of its arguments in :data:`ARGUMENTS`.
-        required: those that it needs.
-        answer: answers.
-        writes: whether it writes a file.
-    """
+    """A question that an agent may ask: its arguments by name, those that it needs, and whether it writes a file."""
 
     name: str
-    title: str
-    description: str
     arguments: tuple[str, ...]
+    description: str
     required: tuple[str, ...] = ("trace",)
-    answer: Answering
     writes: bool = False
 
-    @property
-    def shown_schema(self) -> dict[str, Any]:
-        """The schema that agents read, which costs tokens: without limits that a sound question never meets."""
-        kept = ("type", "enum", "items", "description")
-        of = {
-            name: {key: _without_limits(value) for key, value in ARGUMENTS[name].items() if key in kept}
-            for name in self.arguments
-        }
-        return {**self.schema, "properties": of}
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The JSON Schema of its arguments."""
-        return {
-            "type": "object",
-            "properties": {name: ARGUMENTS[name] for name in self.arguments},
-            "required": list(self.required),
-            "additionalProperties": False,
-        }
-
-
-def _without_limits(value: Any) -> Any:
-    return {"type": value["type"]} if isinstance(value, Mapping) else value
-
-
-def wrong_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what is wrong with the arguments of a call, in the shape of what cannot be answered."""
-    if unknown := [name[:40] for name in arguments if name not in tool.arguments]:
-        return cannot_answer(_unknown_arguments(unknown[:3], tool.arguments), NO_REMEDY)
-    import jsonschema  # of the extra
-
-    validator = jsonschema.Draft202012Validator(tool.schema)
-    for error in validator.iter_errors(arguments):
-        where = ".".join(map(str, error.absolute_path))
-        reason = f"{where or 'arguments'}: not valid, {error.validator!s} is {error.validator_value}"
-        return cannot_answer(reason, NO_REMEDY)
-    return None
-
-
-def _unknown_arguments(names: Sequence[str], known: Sequence[str]) -> str:
-    """Refuse arguments that a tool does not have."""
-    return f"unknown {counted(len(names), 'argument')}: {', '.join(names)}; available: {', '.join(known)}"
-
-
-# -- what is there -----------------------------------------------------------------------------------------------------
-
-
-def open_trace(asked: Question) -> Draft:
-    """Describe a trace, or list the files that are served."""
-    if asked["trace"] is None:
-        files = Rows.of(asked.files.listing())
-        return Draft(
-            [
-                (
-                    f"{counted(len(files), 'file')} that may be a trace; open one of them, or a folder with one file "
-                    "per rank"
-                )
-            ],
-            tables={"files": files},
-        )
-    from analyses.questions.info import info_document
-
-    held = asked.held()
-    if count := held.inputs.many_ranks:
-        return Draft(
-            [f"a job of {count} ranks, held as summaries; pass rank=N for one of them"],
-            {"command": asked.command("info")},
-        )
-    ranks = [info_document(graph) for graph in held.ranks.values()]
-    lines = [
-        (
-            f"{counted(len(ranks), 'rank')}, {counted(sum(one['events'] for one in ranks), 'event')}, "
-            f"{counted(len(ranks[0]['steps']), 'step')}"
-        )
-    ]
-    facts = {
-        "gpus": list(dict.fromkeys(gpu for one in ranks for gpu in one["gpus"]))[:4],
-        "kinds": {kind: count for kind, count in ranks[0]["kinds"].items() if count},
-        "diagnostics": {key: n for key, n in ranks[0]["diagnostics"].items() if n and isinstance(n, int)},
-        "command": asked.command("info"),
-        "server": asked.traces.summary,
-    }
-    shown = ("file", "rank", "world_size", "recorder", "events", "start_ns", "end_ns")
-    each = [{**{key: one[key] for key in shown}, "file": asked.files.relative(one["file"])} for one in ranks]
-    tables = {
-        "ranks": Rows.of(each),
-        "steps": Rows.of(ranks[0]["steps"]),
-        "lanes": Rows.of(sorted(ranks[0]["lanes"], key=lambda lane: -int(lane["events"]))),
-    }
-    return Draft(lines, facts, tables, asked.unread(held))
-
-
-# -- paths and predictions ---------------------------------------------------------------------------------------------
-
-
-def overview(asked: Question) -> Draft:
-    """Say what bounds a step, what to do about it, and how steps differ."""
-    path, document, held = _path(asked)
-    kept = ("rule", "text", "confidence", "saves_ns", "saves_at_most_ns", "bound_ns")
-    first, *findings = [{key: finding[key] for key in kept} for finding in document["verdict"]]
-    tables = {"findings": Rows.of(findings), "steps": Rows.of(document.get("steps", []))}
-    return Draft(
-        [first.pop("text")],
-        {"headline": first, **_path_facts(asked, path, document)},
-        {name: rows for name, rows in tables.items() if len(rows)},
-        asked.unread(held),
-        cannot=_not_explained(path, document),
-    )
-
-
-def path_of_window(asked: Question) -> Draft:
-    """List the segments of a critical path, and what is unexplained."""
-    path, document, held = _path(asked)
-    segments = Rows(_with_duration(document["segments"].columns))
-    unexplained = Rows(_with_duration(document["unexplained"].columns))
-    if asked["order"] != "time":
-        segments, unexplained = segments.largest_first("duration_ns"), unexplained.largest_first("duration_ns")
-    return Draft(
-        [document["verdict"][0]["text"]],
-        _path_facts(asked, path, document),
-        {"segments": segments, **({"unexplained": unexplained} if len(unexplained) else {})},
-        asked.unread(held),
-        cannot=_not_explained(path, document),
-        evidence=lambda name, rows: held.with_event_offsets(rows, "event_index") if name == "segments" else rows,
-    )
-
-
-def _path(asked: Question) -> tuple[CriticalPath, dict[str, Any], HeldTrace]:
-    from analyses.questions.critical_path import path_document
-    from hta_graph.paths.step_table import step_rows
-
-    held, window = asked.held(), asked.window
-
-    def find() -> tuple[CriticalPath, dict[str, Any]]:
-        path = critical_path(held.graph(window), window.window())
-        steps = step_rows(path.graph) if path.window.is_default else []
-        return path, path_document(path, steps, replayed=not path.graph.is_job)
-
-    return *held.once(("path", window), find), held
-
-
-def _path_facts(asked: Question, path: CriticalPath, document: Mapping[str, Any]) -> dict[str, Any]:
-    kept = ("window", "coverage", "job_verdict", "by_rank_ns", "held_up_ns")
-    return {
-        "length_ns": path.length_ns,
-        **{key: document[key] for key in kept if document.get(key) is not None},
-        "by_bound_ns": {key: ns for key, ns in document["by_bound_ns"].items() if ns},
-        "command": asked.command("critical-path"),
-    }
-
-
-def _with_duration(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return segments with their lengths instead of their ends."""
-    if "end_ns" not in columns:
-        return dict(columns)
-    rest = {key: column for key, column in columns.items() if key != "end_ns"}
-    return {"duration_ns": columns["end_ns"] - columns["start_ns"], **rest}
-
-
-def _not_explained(path: CriticalPath, document: Mapping[str, Any]) -> dict[str, Any]:
-    """Say that a path cannot be explained where most of it is without a cause."""
-    by_bound = document["by_bound_ns"]
-    if not by_bound["unexplained"] or max(by_bound, key=by_bound.get) != "unexplained":
-        return {}
-    reasons = dict[str, int]()
-    unexplained = document["unexplained"].columns
-    lengths = unexplained["end_ns"] - unexplained["start_ns"]
-    for reason, length in zip(unexplained["reason"].tolist(), lengths.tolist(), strict=True):
-        reasons[reason] = reasons.get(reason, 0) + length
-    first = max(reasons, key=lambda reason: reasons[reason])
-    return cannot_answer(
-        f"Only {document['coverage']:.0%} of the window has a known cause; the longest part {REASON[first]}.",
-        _recorded(path.graph, first),
-    )
-
-
-def _recorded(graph: DependencyGraph, reason: str) -> str:
-    return how_to_record(reason, with_nsight=bool(graph.trace.settings.get("recorder")))
-
-
-def what_if(asked: Question) -> Draft:
-    """Predict a window's length after changes, or list the largest savings."""
-    from analyses.questions.what_if.answer import what_if as replay
-    from analyses.questions.what_if.answer import what_if_document
-    from analyses.questions.what_if.headline import what_if_headline
-    from hta_graph.what_if.changes import check_patterns
-
-    words = [tuple(one.split(" ", 1)) for one in asked["changes"] or ()]
-    changes = read_changes([(option, text) for option, text in words])
-    held, window = asked.held(), asked.window
-    graph = held.graph(window)
-    with asked.let_others():
-        check_patterns(graph, [one.change for one in changes])
-
-    def predict() -> tuple[WhatIf, dict[str, Any], list[str]]:
-        found = replay(graph, window.window(), changes)
-        return found, what_if_document(found), what_if_headline(found)
-
-    found, document, headline = held.once(("what-if", window, *words), predict)
-    kept = (
-        "window", "measured_ns", "predicted_ns", "saved_ns", "latency", "of_steps", "frozen_share", "inferred_share",
-    )  # fmt: skip
-    tables = {
-        "changes": document["changes"],
-        "opportunities": document["opportunities"],
-        "scenarios": document["scenarios"],
-        "path_after": document["path_after"]["events"] if changes else [],
-    }
-    cannot = {}
-    if not document["reliable"]:
-        why = document["reason"]
-        said = f"The prediction is not reliable: {untrusted(why, found.reliability.share)}."
-        cannot = cannot_answer(said, TO_PREDICT.get(why) or _recorded(found.graph, "unknown"))
-    return Draft(
-        [*headline, *found.replayed.remarks],
-        {
-            **{key: document[key] for key in ("reliable", *kept) if document.get(key) is not None},
-            "command": asked.command("what-if", *(word for option, text in words for word in (f"--{option}", text))),
-        },
-        {name: Rows.of(rows) for name, rows in tables.items() if rows},
-        asked.unread(held),
-        cannot=cannot,
-    )
-
-
-# -- tables of analyses ------------------------------------------------------------------------------------------------
-
-NAMED_BY = ("kernel", "name", "operator")
-"""Columns with the name of an event, the most telling first."""
-
-
-def answer_of(name: str, asked: Question, **flags: Any) -> Draft:
-    """Return the answer of an analysis of the catalogue."""
-    held, window = asked.held(), asked.window
-    question = analysis(name)
-    compares = question.from_summaries != "no"
-    graphs = held.ranks_with_causes(window) if compares else held.ranks
-    job = list(graphs.values())
-    scopes = [scope for rank, graph in graphs.items() for scope in window.scopes(rank, graph, job)]
-    found = held.once((name, window, *flags.items()), lambda: question.answer(scopes, **flags).on_command_line())
-    document = answer_document(name, found, [])
-    notes = [note for note in document["notes"] if note not in found.headline]
-    tables = {key: Rows.of(rows) for key, rows in document["tables"].items() if rows}
-    # A note with a remedy says what is missing; without one it is the answer, such as that there is no idle time.
-    first = notes[0] if notes else "The trace holds nothing that answers this."
-    has_none = not found.conclusion and not len(found.main)
-    return Draft(
-        found.headline or [first],
-        {
-            "window": scopes[0].label,
-            **{key: value for key, value in found.keys.items() if value is not None},
-            "command": asked.command(name, *_flag_words(flags)),
-        },
-        tables,
-        [*(notes if found.headline else notes[1:]), *asked.unread(held)],
-        only_named=tuple(found.series),
-        cannot=cannot_answer_text(first) if has_none and "; " in first and first != SINGLE_RANK else {},
-        evidence=partial(_with_longest_event, held, scopes),
-    )
-
-
-def _flag_words(flags: Mapping[str, Any]) -> list[str]:
-    return [word for key, value in flags.items() for word in (f"--{key.replace('_', '-')}", str(value))]
-
-
-def _with_longest_event(held: HeldTrace, scopes: Sequence[Scope], _: str, rows: Rows) -> Rows:
-    """Add to rows with names the longest event of that name, and where it is in the file."""
-    if "event_index" in rows.columns:
-        return held.with_event_offsets(rows, "event_index")
-    column = next((key for key in NAMED_BY if key in rows.columns), None)
-    if column is None or held.inputs.many_ranks:
-        return rows
-    spans = {scope.rank: (scope.start_ns, scope.end_ns) for scope in scopes}
-    ranks = rows.columns.get("rank") or [scopes[0].rank] * len(rows)
-    found: list[int | None] = [None] * len(rows)
-    for rank in dict.fromkeys(ranks):
-        graph = held.graph_of_rank(rank)
-        here = [at for at, of in enumerate(ranks) if of == rank]
-        if graph is not None and rank in spans:
-            names = [rows.columns[column][at] for at in here]
-            for at, index in zip(here, held.longest_events(graph, names, spans[rank]), strict=True):
-                found[at] = index
-    return held.with_event_offsets(Rows({**rows.columns, "longest_event": found}), "longest_event")
-
-
-def kernels(asked: Question) -> Draft:
-    """List the kernels that take most time."""
-    return answer_of(
-        "kernel-breakdown", asked, duration_ratio=1.0, num_kernels=asked.page.offset + (asked.page.limit or ROWS_SHOWN)
-    )
-
-
-def sync_dependencies(asked: Question) -> Draft:
-    """List the waits for GPU work, the longest first."""
-    from analyses.questions.sync_deps import sync_document, sync_headline
-    from hta_graph.export.sync_dependencies import SyncDependencies
-
-    held, window = asked.held(), asked.window
-    held.check_not_many()
-    found = SyncDependencies(held.graph(window), window.window(whole_by_default=True))
-    document = sync_document(found)
-    tables = {
-        key: Rows(document[key].columns).largest_first("waited_ns")
-        for key in ("dependencies", "gpu_dependencies")
-        if len(next(iter(document[key].columns.values())))
-    }
-    return Draft(
-        [line for line in sync_headline(found) if line] or ["No call and no stream is known to wait for GPU work."],
-        {"window": document["window"], "command": asked.command("sync-deps")},
-        tables,
-        asked.unread(held),
-        evidence=lambda name, rows: held.with_event_offsets(
-            rows, "sync_index" if name == "dependencies" else "target_index"
-        ),
-    )
-
-
-# -- two runs ----------------------------------------------------------------------------------------------------------
-
-
-def diff(asked: Question) -> Draft:
-    """Compare two traces or jobs."""
-    from analyses.compare.diff import job_diff, run_diff
-    from analyses.compare.diff.job_side import side_of_job
-
-    window, both = asked.window, [asked.held("before"), asked.held("after")]
-    windows = (window.window(), window.window()) if window.names_window or window.whole else None
-    graphs = [held.graph(window) for held in both]
-    form: Literal["usual", "gpu"] = "usual" if windows else "gpu"
-    jobs = [side_of_job(graph, window.window() if windows else None, (), form) for graph in graphs if graph.is_job]
-    if len(jobs) == len(graphs):
-        rank = job_diff.common_rank(*jobs)
-        control, test = (held.one_of_job(job.files, rank) for held, job in zip(both, jobs, strict=True))
-        ranks = run_diff.between_runs(control, test, windows, (), form)
-        compared = job_diff.between_jobs(jobs[0], jobs[1], ranks)
-        answer, refused = job_diff.answer_of_jobs(compared, ranks), compared.refused
-    else:
-        ranks = run_diff.between_runs(both[0].lowest_rank, both[1].lowest_rank, windows, (), form)
-        answer, refused = run_diff.answer_of_comparison(ranks), ranks.refused
-    document = answer_document("diff", answer.on_command_line(), [])
-    conclusion = list(answer.conclusion)
-    kept = (
-        "measure", "control_ns", "test_ns", "difference_ns", "difference_share", "noise_ns", "noise_share",
-        "beyond_noise", "compared_by", "since_step", "control_job_verdict", "job_verdict", "environment", "caveats",
-    )  # fmt: skip
-    return Draft(
-        conclusion or document["notes"][:1],
-        {
-            **{key: document[key] for key in kept if document.get(key) not in (None, [])},
-            "command": asked.command("diff"),
-        },
-        {key: Rows.of(rows) for key, rows in document["tables"].items() if rows},
-        [note for note in document["notes"] if note not in conclusion],
-        cannot=cannot_answer(
-            refused, "Record both runs in the same way: same GPU, ranks, model and batch; at least two steps each."
-        )
-        if refused
-        else {},
-    )
-
-
-# -- one event, and pictures -------------------------------------------------------------------------------------------
-
-
-def explain_event(asked: Question) -> Draft:
-    """Say what an event is, what it belongs to, and which dependencies it has."""
-    held, graph, name = asked.graph_of_event()
-    row = graph.row_of(name)
-    event = records(graph.events_of(np.array([row])))[0]
-    rank = event.get("rank", graph.rank)
-    edges = {"before": graph.predecessors(name), "after": graph.successors(name)}
-    tables = {
-        "around": _around(graph, row),
-        **{side: _neighbours(graph, records(found), side) for side, found in edges.items()},
-    }
-    own = held.graph_of_rank(rank)
-    return Draft(
-        [
-            (
-                f"{event['name']}: {counted(len(edges['before']), 'dependency', 'dependencies')} before it, "
-                f"{len(edges['after'])} after it"
-            )
-        ],
-        {
-            "rank": rank,
-            **{key: value for key, value in event.items() if value not in (None, -1) and key != "end_ns"},
-            "byte_offset": held.byte_offsets(own, [event["event_index"]])[0] if own else None,
-        },
-        {key: rows for key, rows in tables.items() if len(rows)},
-        evidence=lambda _, rows: held.with_event_offsets(rows, "event_index"),
-    )
-
-
-def _around(graph: DependencyGraph, row: int) -> Rows:
-    """Return what an event belongs to, the innermost first: its launch, operator, frame and annotation."""
-    call = int(graph.launching_call[row])
-    on_cpu = np.array([call if call >= 0 else row])
-    is_on_cpu = call >= 0 or not graph.is_gpu[row]
-    found = {"launched_by": call, "operator": int(graph.operator_around[on_cpu[0]]) if is_on_cpu else -1}
-    for kind in (EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION) if is_on_cpu else ():
-        found[kind.label] = int(graph.enclosing(on_cpu, kind)[0])
-    listed = [{"relation": relation, **_event_name(graph, of)} for relation, of in found.items() if of not in (-1, row)]
-    return Rows.of(listed)
-
-
-def _event_name(graph: DependencyGraph, row: int) -> dict[str, Any]:
-    columns = graph.event_columns(np.array([row]))
-    named = {key: columns[key][0] for key in ("rank", "event_index", "name") if key in columns}
-    return {key: value if isinstance(value, str) else int(value) for key, value in named.items()}
-
-
-def _neighbours(graph: DependencyGraph, edges: Sequence[Mapping[str, Any]], side: str) -> Rows:
-    """Return edges with the event at their other end, the shortest lag first: that one was binding."""
-    end = "source" if side == "before" else "target"
-    found = []
-    for edge in sorted(edges, key=lambda edge: edge["lag_ns"]):
-        index, rank = edge[f"{end}_index"], edge.get(f"{end}_rank")
-        other: dict[str, Any] = {"event_index": None, "name": None}
-        if index is not None:
-            other = _event_name(graph, graph.row_of(index if rank is None else (rank, index)))
-        kept = {key: edge[key] for key in ("kind", "evidence", "rule", "lag_ns", "rendezvous") if key in edge}
-        points = {"from": edge["source_point"], "to": edge["target_point"]}
-        found.append({**kept, **points, **other})
-    return Rows.of(found)
-
-
-def render_picture(asked: Question) -> Draft:
-    """Draw a path, the lanes of a window or the surroundings of an event into the output folder."""
-    from hta_graph.export import picture as drawn
-
-    target = asked.files.picture(asked["name"])
-    drawn.check_picture(target, lanes=asked["picture"] == "lanes")
-    window = asked.window
-    if asked["picture"] == "around" and asked["event_index"] is None:
-        raise UsageError("picture=around needs an event; pass event_index")
-    if asked["picture"] == "around":
-        _, graph, event = asked.graph_of_event()
-        picture = drawn.around_picture(graph, event, asked.given.get("depth", 2))
-    else:
-        path = critical_path(asked.held().graph(window), window.window())
-        picture = drawn.lanes_picture(path) if asked["picture"] == "lanes" else drawn.path_picture(path)
-    drawn.write_picture(picture, target)
-    asked.files.written.add(target)
-    facts = {"file": target.name, "bytes": target.stat().st_size}
-    return Draft(
-        [f"{target.name} was written to the output folder"], facts, notes=[picture.left_out] if picture.left_out else []
-    )
+    def signature(self, *first: Parameter) -> Signature:
+        """Return the signature of a function that is called with these arguments, after some of its own."""
+        defaults = {name: Parameter.empty if name in self.required else None for name in self.arguments}
+        own = [
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=ARGUMENTS[name], default=default)
+            for name, default in defaults.items()
+        ]
+        return Signature([*first, *own])
 
 
 TOOLS: tuple[Tool, ...] = (
-    Tool(
-        name="open",
-        title="Open a trace",
-        description="List trace files (without a trace), or read one: events, steps, GPUs, lanes, diagnostics.",
-        arguments=("trace", "rank", *PAGE),
-        required=(),
-        answer=open_trace,
-    ),
-    Tool(
-        name="overview",
-        title="What bounds a step",
-        description="Ask first: what bounds the step (default: the median one), advice with savings, all steps.",
-        arguments=("trace", "rank", *WINDOW, *PAGE),
-        answer=overview,
-    ),
-    Tool(
-        name="critical_path",
-        title="Critical path",
-        description="Time of the critical path by class, and its segments with event ids and byte offsets.",
-        arguments=("trace", "rank", *WINDOW, "order", *PAGE),
-        answer=path_of_window,
-    ),
-    Tool(
-        name="what_if",
-        title="Predict a change",
-        description="Predict the length of a step after changes; without changes the largest possible savings.",
-        arguments=("trace", "rank", *WINDOW, "changes", *PAGE),
-        answer=what_if,
-    ),
-    Tool(
-        name="stragglers",
-        title="Which rank delays the others",
-        description="Of a folder with one file per rank: which rank delays the others, in which steps, and by what.",
-        arguments=("trace", *WINDOW, *PAGE),
-        answer=partial(answer_of, "stragglers"),
-    ),
-    Tool(
-        name="diff",
-        title="Compare two runs",
-        description="Whether AFTER is slower or faster than BEFORE, beyond the noise, and what changed.",
-        arguments=("before", "after", "rank", *WINDOW, *PAGE),
-        required=("before", "after"),
-        answer=diff,
-    ),
-    Tool(
-        name="roofline",
-        title="Roofline",
-        description="How close operators come to the limits of the GPU, and what is lost where.",
-        arguments=("trace", "rank", *WINDOW, *PAGE),
-        answer=partial(answer_of, "roofline"),
-    ),
-    Tool(
-        name="idle_causes",
-        title="Why the GPU is idle",
-        description="GPU idle time by cause, by what is behind it, and the longest gaps.",
-        arguments=("trace", "rank", *WINDOW, *PAGE),
-        answer=partial(answer_of, "idle-time"),
-    ),
-    Tool(
-        name="kernels",
-        title="Kernels",
-        description="GPU time by type of work, and the kernels that take most time.",
-        arguments=("trace", "rank", *WINDOW, *PAGE),
-        answer=kernels,
-    ),
-    Tool(
-        name="sync_dependencies",
-        title="Waits for the GPU",
-        description="Which calls and streams waited for which GPU work, the longest waits first.",
-        arguments=("trace", "rank", *WINDOW, *PAGE),
-        answer=sync_dependencies,
-    ),
-    Tool(
-        name="explain_event",
-        title="One event",
-        description="What an event is, what launched it, and which events it waited for and which waited for it.",
-        arguments=("trace", "rank", "event_index", *PAGE),
-        required=("trace", "event_index"),
-        answer=explain_event,
-    ),
-    Tool(
-        name="render_picture",
-        title="Draw a picture",
-        description="Write a picture to the output folder of this server: a critical path, lanes, or an event.",
-        arguments=("trace", "rank", *WINDOW, "picture", "event_index", "depth", "name"),
-        required=("trace", "picture", "name"),
-        answer=render_picture,
-        writes=True,
-    ),
-)
+    Tool("open", ("trace", "rank", *PAGE),
+         "List trace files (without a trace), or read one: events, steps, GPUs, lanes, diagnostics.", ()),
+    Tool("overview", OF_A_WINDOW,
+         "Ask first: what bounds the step (default: the median one), advice with savings, all steps."),
+    Tool("critical_path", ("trace", "rank", *WINDOW, "order", *PAGE),
+         "Time of the critical path by class, and its segments with event ids and byte offsets."),
+    Tool("what_if", ("trace", "rank", *WINDOW, "changes", *PAGE),
+         "Predict the length of a step after changes; without changes the largest possible savings."),
+    Tool("stragglers", ("trace", *WINDOW, *PAGE),
+         "Of a folder with one file per rank: which rank delays the others, in which steps, and by what."),
+    Tool("diff", ("before", "after", "rank", *WINDOW, *PAGE),
+         "Whether AFTER is slower or faster than BEFORE, beyond the noise, and what changed.", ("before", "after")),
+    Tool("roofline", OF_A_WINDOW, "How close operators come to the limits of the GPU, and what is lost where."),
+    Tool("idle_causes", OF_A_WINDOW, "GPU idle time by cause, by what is behind it, and the longest gaps."),
+    Tool("kernels", OF_A_WINDOW, "GPU time by type of work, and the kernels that take most time."),
+    Tool("sync_dependencies", OF_A_WINDOW,
+         "Which calls and streams waited for which GPU work, the longest waits first."),
+    Tool("explain_event", ("trace", "rank", "event_index", *PAGE),
+         "What an event is, what launched it, and which events it waited for and which waited for it.",
+         ("trace", "event_index")),
+    Tool("render_picture", ("trace", "rank", *WINDOW, "picture", "event_index", "depth", "name"),
+         "Write a picture to the output folder of this server: a critical path, lanes, or an event.",
+         ("trace", "picture", "name"), writes=True),
+)  # fmt: skip
 """All tools, in the order in which agents see them."""

@@ -8,24 +8,28 @@ from typing import Any
 
 from analyses.advice import job_verdict
 from analyses.advice.kept_verdict import verdict_records, verdict_texts
-from analyses.display.labels import class_meanings, short_labels
 from analyses.display.phrases import NOT_RECORDED, whose
 from analyses.display.sentence_format import and_more, as_sentence
 from analyses.display.text_layout import Line, duration_text, percent, table
 from analyses.source.graph_names import naming_notes_of_rows
-from analyses.source.window_report import (
+from analyses.source.window_facts import (
+    DefaultWindow,
+    RanksOnPath,
+    StepFacts,
     WindowFacts,
-    default_lines,
     job_record,
+    unknown_waits,
+    verdict_of_job,
+    window_record,
+)
+from analyses.source.window_report import (
+    default_lines,
     missing_lines,
     rank_lines,
     rows_after_lines,
-    step_records,
     steps_in_columns,
     unknown_wait_lines,
-    verdict_of_job,
     window_lines,
-    window_record,
 )
 from hta_graph.attribution.replayed_names import activity_owners_by_name, has_replayed_names, operator_columns
 from hta_graph.base.progress import begin_stage
@@ -63,7 +67,7 @@ def path_document(
         "window": window_record(window, path.graph),
         "job_verdict": job_verdict.record(verdict_of_job(path)),
         **job_record(path),
-        **({"steps": step_records(steps)} if window.is_default else {}),
+        **({"steps": [one.record for one in StepFacts.of(steps)]} if window.is_default else {}),
         "coverage": path.coverage,
         "by_bound_ns": path.by_bound_ns,
         **({"segments_merged": len(path.segment_table)} if merge_runs else {}),
@@ -89,14 +93,14 @@ class RankSteps:
     diagnostics: Mapping[str, Any]
     on_gpu: bool
     is_job: bool
-    rows: Sequence[StepRow]
+    rows: Sequence[StepFacts]
     hidden: int = 0
 
     @classmethod
     def of(cls, graph: DependencyGraph, rows: Sequence[StepRow]) -> RankSteps:
         """Return a rank's steps with its trace."""
         on_gpu, hidden = bool(graph.is_gpu.any()), len(step_lengths(graph)) - len(rows)
-        return cls(graph.path, graph.rank, graph.diagnostics_record, on_gpu, graph.is_job, rows, hidden)
+        return cls(graph.path, graph.rank, graph.diagnostics_record, on_gpu, graph.is_job, StepFacts.of(rows), hidden)
 
 
 def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
@@ -106,14 +110,10 @@ def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
     ranks; ``job_steps`` are the iterations of all ranks together.
     """
     ranks, job = [of for of in every if not of.is_job], [of for of in every if of.is_job]
-    steps = [
-        {**record, "coverage": row.coverage, "rank": of.rank}
-        for of, row in _by_step(ranks)
-        for record in step_records([row])
-    ]
+    steps = [{**one.record, "coverage": one.row.coverage, "rank": of.rank} for of, one in _by_step(ranks)]
     each = [{"file": encodable_path(of.path), "rank": of.rank, "diagnostics": of.diagnostics} for of in ranks]
     top: dict[str, Any] = each[0] if len(each) == 1 else {"file": None, "rank": None, "ranks": each, "diagnostics": {}}
-    of_job = [{**record, "coverage": row.coverage} for own in job for row in own.rows for record in step_records([row])]
+    of_job = [{**one.record, "coverage": one.row.coverage} for own in job for one in own.rows]
     return {
         "schema": "hta-graph/critical-path-per-step/1",
         **top,
@@ -158,43 +158,53 @@ def _ranks(count: int, without: Sequence[int | None]) -> str:
     return f"{count} ranks" + (f"; no steps on {'rank' if len(without) == 1 else 'ranks'} {named}" if without else "")
 
 
-def _by_step(ranks: Sequence[RankSteps]) -> list[tuple[RankSteps, StepRow]]:
+def _by_step(ranks: Sequence[RankSteps]) -> list[tuple[RankSteps, StepFacts]]:
     """Put the same step of all ranks next to each other."""
-    return sorted(((of, row) for of in ranks for row in of.rows), key=lambda pair: (pair[1].step, pair[0].rank or 0))
+    return sorted(
+        ((of, row) for of in ranks for row in of.rows), key=lambda pair: (pair[1].row.step, pair[0].rank or 0)
+    )
 
 
-def path_lines(path: CriticalPath, steps: Sequence[StepRow] = (), *, all_rows: bool = False) -> list[Line]:
-    """Render the path: what bounds the window, what to try, the steps with a default one, the largest items or all."""
-    chosen = default_lines(path.window, path.graph, steps)
-    begin_stage("replaying the advice")
-    return [
-        *_verdict_lines(path),
-        *(["", *chosen] if chosen else []),
-        "",
-        "critical path by class",
-        *_class_lines(path),
-        "",
-        *(line for line in (*rank_lines(path), "") if path.graph.is_job),
-        *_event_lines(path, None if all_rows else EVENTS_LISTED),
-    ]
+@dataclass(frozen=True, kw_only=True)
+class PathText:
+    """All that the text about a path is made of: nothing is computed once its first line is written.
 
+    ``trace`` is the name of the file; ``sentences`` is the verdict, ``advice`` its lines; ``items`` are the columns of
+    the largest items, ``notes`` are on the names of kernels of graph replays, ``unknown_waits`` are counted and named.
+    """
 
-def _verdict_lines(path: CriticalPath) -> list[str]:
-    """Say what bounds the window in a headline, then the rest of the verdict and advice."""
-    window, graph = path.window, path.graph
-    (first, *rest), advice = verdict_texts(path, lambda: _replayed_texts(path))
-    return [
-        first,
-        "",
-        f"{graph.path.name}{whose(graph.rank, len(graph.rank_graphs))}",
-        *window_lines(WindowFacts.of(window, graph)),
-        *missing_lines(window),
-        *rest,
-        *unknown_wait_lines(graph),
-        *rows_after_lines(window),
-        "",
-        *advice,
-    ]
+    trace: str
+    facts: WindowFacts
+    choice: DefaultWindow | None
+    steps: Sequence[StepFacts]
+    sentences: Sequence[str]
+    advice: Sequence[str]
+    unknown_waits: tuple[int, list[str]]
+    by_bound_ns: Mapping[str, int]
+    ranks: RanksOnPath | None
+    items: Mapping[str, Any]
+    notes: Sequence[str]
+
+    @classmethod
+    def of(cls, path: CriticalPath, steps: Sequence[StepRow] = ()) -> PathText:
+        """Ask a path; ``steps`` are those to list with a default window."""
+        window, graph = path.window, path.graph
+        choice, listed = DefaultWindow.of(window, graph), StepFacts.of(steps)
+        begin_stage("replaying the advice")
+        sentences, advice = verdict_texts(path, lambda: _replayed_texts(path))
+        return cls(
+            trace=f"{graph.path.name}{whose(graph.rank, len(graph.rank_graphs))}",
+            facts=WindowFacts.of(window, graph) if choice is None else choice.facts,
+            choice=choice,
+            steps=listed,
+            sentences=sentences,
+            advice=advice,
+            unknown_waits=unknown_waits(graph),
+            by_bound_ns=path.by_bound_ns,
+            ranks=RanksOnPath.of(path),
+            items=_items_of(path),
+            notes=naming_notes_of_rows(graph, path.segment_table.event, window.label),
+        )
 
 
 def _replayed_texts(path: CriticalPath) -> tuple[list[str], list[str]]:
@@ -211,22 +221,58 @@ def _replayed_texts(path: CriticalPath) -> tuple[list[str], list[str]]:
     ]
 
 
-def _class_lines(path: CriticalPath) -> list[Line]:
+def _items_of(path: CriticalPath) -> Mapping[str, Any]:
+    """Return what takes most of a path; where kernels of graph replays have names, with their operators."""
+    if not has_replayed_names(path.graph):
+        return path.event_totals(None)
+    codes, operators = activity_owners_by_name(path.graph, "operator")
+    totals = path.event_totals(codes)
+    return {**totals, "owner": texts_of_codes(operators, totals["owner"], "")}
+
+
+def path_lines(found: PathText, *, all_rows: bool = False) -> list[Line]:
+    """Render the path: what bounds the window, what to try, the steps with a default one, the largest items or all."""
+    chosen = default_lines(found.choice, found.steps)
+    return [
+        *_verdict_lines(found),
+        *(["", *chosen] if chosen else []),
+        "",
+        "critical path by class",
+        *_class_lines(found),
+        "",
+        *(line for line in (*rank_lines(found.ranks, found.facts), "") if found.facts.is_job),
+        *_event_lines(found, None if all_rows else EVENTS_LISTED),
+    ]
+
+
+def _verdict_lines(found: PathText) -> list[str]:
+    """Say what bounds the window in a headline, then the rest of the verdict and advice."""
+    first, *rest = found.sentences
+    return [
+        first,
+        "",
+        found.trace,
+        *window_lines(found.facts),
+        *missing_lines(found.facts.window),
+        *rest,
+        *unknown_wait_lines(*found.unknown_waits),
+        *rows_after_lines(found.facts.window),
+        "",
+        *found.advice,
+    ]
+
+
+def _class_lines(found: PathText) -> list[Line]:
     """List the classes, longest first."""
-    length, meanings, words = max(path.length_ns, 1), class_meanings(path.graph), short_labels(path.graph)
-    found = sorted(((ns, bound) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[0])
-    rows = [[duration_text(ns), percent(ns / length), words[bound], meanings[bound]] for ns, bound in found]
+    length, meanings, words = max(found.facts.length_ns, 1), found.facts.meanings, found.facts.words
+    shown = sorted(((ns, bound) for bound, ns in found.by_bound_ns.items() if ns), key=lambda item: -item[0])
+    rows = [[duration_text(ns), percent(ns / length), words[bound], meanings[bound]] for ns, bound in shown]
     return table(rows, left=[2, 3], words=[3])
 
 
-def _event_lines(path: CriticalPath, limit: int | None) -> list[Line]:
+def _event_lines(found: PathText, limit: int | None) -> list[Line]:
     """List what takes most of the path."""
-    named = has_replayed_names(path.graph)
-    codes, operators = activity_owners_by_name(path.graph, "operator") if named else (None, [])
-    totals, words = path.event_totals(codes), short_labels(path.graph)
-    if named:
-        totals["owner"] = texts_of_codes(operators, totals["owner"], "")
-    length = max(path.length_ns, 1)
+    length, words, totals = max(found.facts.length_ns, 1), found.facts.words, found.items
     rows = [
         [
             duration_text(int(ns)), percent(ns / length), f"{calls:,}" if name else "-", *map(str, rank),
@@ -236,14 +282,13 @@ def _event_lines(path: CriticalPath, limit: int | None) -> list[Line]:
     ]  # fmt: skip
     header = [
         "time", "share", "calls", *(["rank"] if "rank" in totals else []), "class",
-        *(["operator"] if named else []), "name",
+        *(["operator"] if "owner" in totals else []), "name",
     ]  # fmt: skip
     texts = [*range(header.index("class"), len(header))]
-    notes = naming_notes_of_rows(path.graph, path.segment_table.event, path.window.label)
     return [
         "largest items on the critical path",
         *table(rows, header, left=texts, names=texts[1:]),
-        *(["", *notes] if notes else []),
+        *(["", *found.notes] if found.notes else []),
     ]
 
 

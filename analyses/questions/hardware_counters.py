@@ -14,7 +14,6 @@ from analyses.declare.columns import MORE, Table, integer, listed, number, share
 from analyses.declare.scope import Scope
 from analyses.declare.tables import event_names, table_of
 from analyses.display.charts import empty_figure, new_figure
-from analyses.display.sentence_format import window_named
 from hta_graph.base.arrays import take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids
@@ -150,7 +149,7 @@ def _missing_note(scope: Scope, ranges: pd.DataFrame) -> str:
     own = ranges[(ranges["rank"] == scope.rank) & (ranges["scope"] == scope.label)]
     if own.empty:
         return (
-            f"rank {scope.rank}: no {PROFILER_RANGE} events in {window_named(scope.label)}; record with "
+            f"rank {scope.rank}: no {PROFILER_RANGE} events in {scope.name}; record with "
             "experimental_config=_ExperimentalConfig(profiler_metrics=[...], profiler_measure_per_kernel=True)"
         )
     if (own["call_index"] < 0).all():
@@ -160,9 +159,7 @@ def _missing_note(scope: Scope, ranges: pd.DataFrame) -> str:
         )
     zero = [name for name in own.columns if name not in KEYS and own[name].notna().any() and not own[name].any()]
     if zero:
-        return (
-            f"rank {scope.rank}: counters that are 0 in every range of {window_named(scope.label)}: {', '.join(zero)}"
-        )
+        return f"rank {scope.rank}: counters that are 0 in every range of {scope.name}: {', '.join(zero)}"
     return ""
 
 

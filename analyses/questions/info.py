@@ -13,7 +13,8 @@ from analyses.display.labels import EDGE
 from analyses.display.phrases import batch_sizes, steps_of_phase
 from analyses.display.sentence_format import counted
 from analyses.display.text_layout import Line, clipped, duration_text, table
-from analyses.source.window_report import clock_lines, engine_record, sync_record_lines
+from analyses.source.window_facts import engine_record
+from analyses.source.window_report import clock_lines, sync_record_lines
 from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import EventKind

@@ -16,7 +16,7 @@ from analyses.declare.scope import Scope, idle_first
 from analyses.declare.tables import joined, rows_to_share, table_of
 from analyses.display.charts import COLOUR, GRID, SERIES, empty_figure, new_figure, row_labels
 from analyses.display.headline import largest_item, rows_at_outlier
-from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_named
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from analyses.source.unnamed_communication import unnamed_communication
 from hta_graph.base.arrays import summed_by
 from hta_graph.base.errors import UsageError
@@ -308,11 +308,11 @@ def _missing_note(scope: Scope, *, memory_kernels: bool) -> str:
     if missing := scope.missing():
         return missing
     if not (scope.running.end > scope.running.start).any():
-        where = f"rank {scope.rank}: every GPU activity in {window_named(scope.label)}"
+        where = f"rank {scope.rank}: every GPU activity in {scope.name}"
         return f"{where} has length 0, below the resolution of the trace's clock"
     if any(scope.running.busy(kind).total for kind in _work_types(memory_kernels=memory_kernels)):
         return ""
-    return f"rank {scope.rank}: {window_named(scope.label)} has only copies and memsets, which are left out"
+    return f"rank {scope.rank}: {scope.name} has only copies and memsets, which are left out"
 
 
 def figure(found: Answer) -> Figure:

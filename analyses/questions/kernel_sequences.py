@@ -17,7 +17,6 @@ from analyses.declare.tables import event_names, scopes_in, table_of
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
 from analyses.display.headline import largest_item, sequence_headline
-from analyses.display.sentence_format import window_named
 from analyses.display.text_layout import clipped
 from hta_graph.attribution.sequence_patterns import SequencePatterns, outermost_roots, sequence_patterns
 from hta_graph.base.errors import Remedy
@@ -140,7 +139,7 @@ def _missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str | No
     return Note(
         (
             f"rank {scope.rank}: no operator, annotation or Python frame with {operator!r} in its name launches "
-            f"{min_pattern_len} or more GPU activities on its thread in {window_named(scope.label)}"
+            f"{min_pattern_len} or more GPU activities on its thread in {scope.name}"
         ),
         SHORTER_SEQUENCES,
     )

@@ -17,7 +17,7 @@ from analyses.declare.scope import Scope
 from analyses.declare.tables import event_names, table_of
 from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
 from analyses.display.headline import Outlier, outlier, rows_at_outlier, sums_per_scope
-from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted, window_named
+from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
 from analyses.source.window_report import clock_notes
 from hta_graph.base.arrays import percentiles_by
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -268,13 +268,10 @@ def _missing_notes(scope: Scope, *, no_memory_events: bool) -> Iterator[str]:
         yield missing
     elif not is_launched.all():
         orphans = int(np.count_nonzero(~is_launched))
-        counts = f"{orphans:,} of {len(scope.work):,} GPU activities in {window_named(scope.label)}"
+        counts = f"{orphans:,} of {len(scope.work):,} GPU activities in {scope.name}"
         yield f"rank {scope.rank}: {counts} left out: no launch call in the trace"
     if no_memory_events and is_launched.any() and not len(launched_work(scope, include_memory_events=False)):
-        yield (
-            f"rank {scope.rank}: only copies and memsets were launched in {window_named(scope.label)}, and these are "
-            "left out"
-        )
+        yield (f"rank {scope.rank}: only copies and memsets were launched in {scope.name}, and these are left out")
 
 
 def figure(found: Answer) -> Figure:

@@ -15,7 +15,7 @@ from analyses.declare.scope import LEAST_SAID, Scope
 from analyses.declare.tables import scopes_in, table_of
 from analyses.display.charts import steps_by_group
 from analyses.display.headline import largest_item, rows_at_outlier
-from analyses.display.sentence_format import brief_duration, brief_share, quoted, window_named
+from analyses.display.sentence_format import brief_duration, brief_share, quoted
 from hta_graph.model import Bools, Floats, Ints
 from hta_graph.paths.gpu_activity import Copies, copies_of, rate_steps
 from hta_graph.paths.intervals import union
@@ -120,7 +120,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     frame = memory_bandwidth(scopes)
     named = scopes_in(frame)
     notes = [
-        scope.missing() or f"rank {scope.rank}: no copies or memsets in {window_named(scope.label)}"
+        scope.missing() or f"rank {scope.rank}: no copies or memsets in {scope.name}"
         for scope in scopes
         if (scope.rank, scope.label) not in named
     ]

@@ -17,7 +17,7 @@ from analyses.declare.scope import Scope
 from analyses.declare.tables import Rows, joined, labelled
 from analyses.display.charts import step_lines
 from analyses.display.headline import outlier
-from analyses.display.sentence_format import quoted, window_named
+from analyses.display.sentence_format import quoted
 from analyses.display.text_layout import clipped
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners
 from hta_graph.base.arrays import freeze, last_of_runs, summed_by, take_or
@@ -334,7 +334,7 @@ def _missing_note(scope: Scope, found: Sequence[Allocations]) -> str:
         )
     own = [item for item in found if item.scope is scope]
     if not own:
-        return f"rank {scope.rank}: no allocations in {window_named(scope.label)}; choose another window"
+        return f"rank {scope.rank}: no allocations in {scope.name}; choose another window"
     if any((item.reserved < 0).all() for item in own):
         return (
             f"rank {scope.rank}: the trace has no memory totals (old profiler); totals start at 0 with its first event"

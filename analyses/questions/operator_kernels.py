@@ -17,7 +17,6 @@ from analyses.declare.tables import event_names, joined, scopes_in, table_of
 from analyses.display.charts import horizontal_bars
 from analyses.display.dataframe_text import ARROW
 from analyses.display.headline import largest_item, sequence_headline
-from analyses.display.sentence_format import window_named
 from analyses.display.text_layout import clipped
 from analyses.source.graph_names import naming_notes
 from analyses.source.window_report import clock_notes
@@ -201,10 +200,7 @@ def answer(scopes: Sequence[Scope], operators: str = OPERATORS) -> Answer:
 def _missing_note(scope: Scope, prefix: str) -> str | Note:
     """Return a note on why there is no row."""
     return scope.missing() or Note(
-        (
-            f"rank {scope.rank}: no kernel in {window_named(scope.label)} was launched by an operator that starts "
-            f"with {prefix!r}"
-        ),
+        (f"rank {scope.rank}: no kernel in {scope.name} was launched by an operator that starts with {prefix!r}"),
         EVERY_OPERATOR,
     )
 

@@ -15,7 +15,7 @@ from analyses.declare.scope import LEAST_SAID, Scope, naming_window, several_gpu
 from analyses.declare.tables import event_names, table_of
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 from analyses.display.headline import Outlier, outlier, rows_at_outlier
-from analyses.display.sentence_format import brief_duration, brief_share, quoted, window_named
+from analyses.display.sentence_format import brief_duration, brief_share, quoted
 from analyses.source.unnamed_communication import unnamed_communication
 from hta_graph.base.arrays import find_sorted, take_or
 from hta_graph.base.text.shorten import short_name
@@ -338,7 +338,7 @@ def _missing_note(scope: Scope) -> str:
     if (scope.running.type == WorkType.COMMUNICATION).any():
         return ""
     return (
-        f"rank {scope.rank}: no communication kernels in {window_named(scope.label)}, so the overlapped share is "
+        f"rank {scope.rank}: no communication kernels in {scope.name}, so the overlapped share is "
         "undefined; for a distributed job, record a step that communicates"
     )
 

@@ -16,7 +16,7 @@ from analyses.declare.scope import Scope
 from analyses.declare.tables import table_of
 from analyses.display.charts import steps_by_group
 from analyses.display.headline import outlier
-from analyses.display.sentence_format import brief_duration, counted, window_named
+from analyses.display.sentence_format import brief_duration, counted
 from hta_graph.base.errors import Remedy
 from hta_graph.model import EdgeKind, EventKind, Ids
 from hta_graph.paths.gpu_activity import QueueSteps, activities, queue_steps
@@ -198,7 +198,7 @@ def _missing_note(scope: Scope) -> str:
     """Return a note on why there is no queue."""
     if scope.missing() or (scope.work.call >= 0).any() or not len(scope.work):
         return scope.missing()
-    return f"rank {scope.rank}: no launch call in {window_named(scope.label)}; record with ProfilerActivity.CPU as well"
+    return f"rank {scope.rank}: no launch call in {scope.name}; record with ProfilerActivity.CPU as well"
 
 
 def _is_amd(scope: Scope) -> bool:

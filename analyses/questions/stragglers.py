@@ -18,8 +18,9 @@ from analyses.declare.tables import joined
 from analyses.display.charts import GRID, empty_figure, new_figure
 from analyses.display.labels import SHORT, SHORT_IN_JOBS
 from analyses.display.phrases import MANY_RANKS, RANKS_LISTED
-from analyses.display.sentence_format import brief_duration, brief_share, outside_operators, quoted, window_name
+from analyses.display.sentence_format import brief_duration, brief_share, outside_operators, quoted
 from analyses.source.matched_collectives import MatchedWindow, matched_collectives, matching_notes
+from analyses.source.window_report import window_name
 from hta_graph.base.arrays import distinct, split_intervals, summed_by
 from hta_graph.base.colours import BOUND_COLOUR
 from hta_graph.base.errors import Remedy

@@ -12,7 +12,8 @@ from analyses.advice.gains import within_rows
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.labels import SHORT
 from analyses.display.sentence_format import brief_duration, brief_share, time_and_share
-from analyses.report.page_labels import SAVINGS, page_labels
+from analyses.report.page_labels import SAVINGS
+from analyses.source.window_facts import short_labels
 from hta_graph.base.arrays import summed_by
 from hta_graph.base.progress import tracked
 from hta_graph.base.text.shorten import short_name, shorten_middle
@@ -178,7 +179,7 @@ def gain_name(one: Opportunity) -> str:
 
 
 def _conclusion(one: Opportunity, graph: DependencyGraph, window: Window) -> str:
-    name = page_labels(graph)[one.name] if one.kind == "class" else gain_name(one)
+    name = short_labels(graph)[one.name] if one.kind == "class" else gain_name(one)
     name = f"the work of {name}" if one.kind == "rank" else name
     length = window.end_ns - window.start_ns
     half, free = (time_and_share(saved, length) for saved in (one.saved_half_ns, one.saved_free_ns))

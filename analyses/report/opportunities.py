@@ -25,8 +25,9 @@ from analyses.report.gain_curves import (
     find_gains,
     saved_ticks,
 )
-from analyses.report.page_labels import SAVINGS, length_name, page_labels, sentence
+from analyses.report.page_labels import SAVINGS, length_name, sentence
 from analyses.report.page_tables import Bar, Section, SectionTable, time_bar
+from analyses.source.window_facts import WindowFacts, short_labels
 from hta_graph.base.colours import BOUND_COLOUR, NEUTRAL_COLOUR
 from hta_graph.base.errors import HtaGraphError, QueryError
 from hta_graph.paths.windows import resolved_window
@@ -221,7 +222,7 @@ def gain_sections(path: CriticalPath, gains: OpportunityCurves | None, failure: 
             [_opportunity_table(path.graph, gains.table, gains.length_ns, gains.drawn), *near],
             [*_not_reliable(path, gains), gains.conclusion, *_base_of_savings(path, gains), *notes],
             template="gain_part.html",
-            labels=page_labels(path.graph),
+            labels=short_labels(path.graph),
             figure=gain_figure(gains.drawn),
             assumed=assumed,
         )
@@ -242,7 +243,7 @@ def _base_of_savings(path: CriticalPath, gains: OpportunityCurves) -> list[str]:
         return []
     return [
         (
-            f"Percentages of savings are of the {length_name(gains.window, path.graph)} "
+            f"Percentages of savings are of the {length_name(WindowFacts.of(gains.window, path.graph))} "
             f"({brief_duration(gains.length_ns)})."
         )
     ]
@@ -278,7 +279,7 @@ def _opportunity_table(
     graph: DependencyGraph, table: pd.DataFrame, length: int, drawn: Sequence[OpportunityCurve] = ()
 ) -> SectionTable:
     """List what lies on the path; a bar is the window, its parts what is saved of it."""
-    labels = page_labels(graph)
+    labels = short_labels(graph)
     names = [
         labels[name] if kind == "class" else f"rank {name}" if kind == "rank" else name
         for kind, name in zip(table["kind"], table["name"], strict=True)

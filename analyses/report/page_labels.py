@@ -5,21 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from analyses.display.labels import SHORT, class_meanings, short_labels
+from analyses.display.labels import SHORT
 from analyses.display.sentence_format import counted, quoted
+from analyses.source.window_facts import WindowFacts
 from hta_graph.base.colours import BOUND_COLOUR, CAUSE_CLASS
-from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.paths.windows import Window
 
 SEE_COMMAND = re.compile(r" \(see [a-z-]+\)")
 SAVINGS = "Savings"
 TIME_BY_CLASS = "Time on the critical path by class"
 LARGEST_ITEMS = "Largest items on the critical path"
-
-
-def page_labels(graph: DependencyGraph, *, meanings: bool = False) -> Mapping[str, str]:
-    """Return the label, or the meaning, of each class."""
-    return class_meanings(graph) if meanings else short_labels(graph)
 
 
 def colour_of(key: str) -> str:
@@ -55,14 +49,13 @@ def title_of_rank(title: str, rank: int | None) -> str:
     return title if rank is None else f"{title}, rank {rank}"
 
 
-def length_name(window: Window, graph: DependencyGraph) -> str:
+def length_name(facts: WindowFacts) -> str:
     """Name the length of the page's window: the same words and the same window everywhere on the page."""
-    if window.step is None:
+    if facts.window.step is None:
         return "window"
-    if window.form == "cpu":
+    if facts.window.form == "cpu":
         return "CPU time of the step"
-    is_job = graph.is_job
-    return "iteration" if window.form == "gpu" or is_job or not graph.is_gpu.any() else "latency"
+    return "iteration" if facts.window.form == "gpu" or facts.is_job or not facts.has_gpu else "latency"
 
 
 def without_commands(line: str) -> str:

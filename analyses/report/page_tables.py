@@ -14,7 +14,7 @@ from analyses.questions.roofline import PART_LABELS
 from analyses.report.page_labels import capitalized, colour_of, label_of
 from hta_graph.base.colours import BOUND_COLOUR
 from hta_graph.base.text.shorten import shorten_middle
-from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
+from hta_graph.model import BUILD_DIAGNOSTICS
 from hta_graph.trace.table import READING_DIAGNOSTICS
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyses.display.sentence_format import brief_share, counted, window_name
+from analyses.display.sentence_format import brief_share, counted
 from analyses.display.text_layout import clipped
-from analyses.report.page_labels import page_labels
+from analyses.source.window_facts import class_meanings, short_labels
+from analyses.source.window_report import window_name
 from hta_graph.base.arrays import first_of_runs, last_of_runs
 from hta_graph.base.colours import BOUND_COLOUR
 from hta_graph.export.picture.lane_layout import PathStrips, lane_changes, lane_strip, window_strip
@@ -169,7 +170,7 @@ def _lane_names(path: CriticalPath, lanes: Sequence[int]) -> list[str]:
 
 def _class_shapes(path: CriticalPath, strip: PathStrips, row: int, height: int) -> list[PictureShape]:
     """Draw a strip: a shape per class."""
-    labels, found = page_labels(path.graph), []
+    labels, found = short_labels(path.graph), []
     for bound in sorted(set(strip.bound.tolist())):
         own = strip.take(strip.bound == bound)
         key = BoundBy(bound).label
@@ -226,7 +227,7 @@ def _change_lines(path: CriticalPath, lanes: Sequence[int]) -> Iterator[str]:
 
 def _classes(path: CriticalPath) -> list[PictureClass]:
     """Return the legend, the largest class first."""
-    labels, meanings = page_labels(path.graph), page_labels(path.graph, meanings=True)
+    labels, meanings = short_labels(path.graph), class_meanings(path.graph)
     found = sorted(((ns, bound) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[0])
     return [
         PictureClass(BOUND_COLOUR[bound], labels[bound], meanings[bound], brief_share(ns / path.length_ns))

@@ -13,7 +13,7 @@ import pandas as pd
 from analyses.declare.scope import Scope, in_window, with_known_paths
 from analyses.display.page import page_pieces, part_of
 from analyses.display.phrases import OTHER_STEP
-from analyses.display.sentence_format import brief_duration, enumerated, window_name
+from analyses.display.sentence_format import brief_duration, enumerated
 from analyses.report import sections
 from analyses.report.engine_section import engine_sections
 from analyses.report.gain_curves import worth_a_card
@@ -23,7 +23,6 @@ from analyses.report.page_labels import (
     LARGEST_ITEMS,
     SAVINGS,
     TIME_BY_CLASS,
-    page_labels,
     run_name,
     sentence,
     steps_left_out,
@@ -33,7 +32,8 @@ from analyses.report.page_tables import MOST_ROWS, Section, SectionTable, class_
 from analyses.report.sections import PARTS, ReportPart, class_table, is_of_rank, job_section, linked_items, part_section
 from analyses.report.summary import Summary, detailed_rank, summary_of
 from analyses.report.timeline import SCRIPTS, TimelinePage, steps_on_page, timeline_page
-from analyses.source.window_report import default_lines, delaying_rank, rows_after_lines
+from analyses.source.window_facts import DefaultWindow, delaying_rank, short_labels
+from analyses.source.window_report import default_lines, rows_after_lines, window_name
 from hta_graph.base.progress import begin_stage
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from hta_graph.paths.step_table import StepRow, notable_steps, step_rows
@@ -250,7 +250,7 @@ def _path_section(
         meaning = _ranks_meaning(path.window, path.length_ns, same_window=same_window)
     notes = [sentence(f"rank {of}: {line}") for of, one in paths.items() for line in rows_after_lines(one.window)]
     title = "Ranks" if several else "Critical path"
-    return Section(title, meaning, tables, notes, labels=page_labels(path.graph))
+    return Section(title, meaning, tables, notes, labels=short_labels(path.graph))
 
 
 def _ranks_meaning(window: Window, length_ns: int, *, same_window: bool) -> str:
@@ -270,7 +270,7 @@ def _rank_table(paths: Mapping[int, CriticalPath]) -> SectionTable:
         for rank, path in paths.items()
     ]  # fmt: skip
     frame = pd.DataFrame(rows)
-    bars = [class_bar(path.by_bound_ns, max(lengths), page_labels(path.graph)) for path in paths.values()]
+    bars = [class_bar(path.by_bound_ns, max(lengths), short_labels(path.graph)) for path in paths.values()]
     # One length for all is said above the table.
     return SectionTable(
         "Critical path of each rank",
@@ -294,7 +294,7 @@ def steps_section(
     """Return the table of steps, where the window was chosen by default; rows link to the timeline that has them."""
     if not path.window.is_default:
         return []
-    chosen = str(default_lines(path.window, path.graph, steps)[0])
+    chosen = str(default_lines(DefaultWindow.of(path.window, path.graph))[0])
     chosen = sentence(_on_page(chosen, OTHER_STEP))
     if not steps:
         return [Section("Steps", chosen)]
@@ -309,11 +309,11 @@ def steps_section(
     frame = frame.drop(columns="latency_ns") if is_job else frame
     frame = frame if frame["outlier"].any() else frame.drop(columns="outlier")
     longest = max(row.path.length_ns for row in steps)
-    bars = [class_bar(row.path.by_bound_ns, longest, page_labels(row.path.graph)) for row in steps]
+    bars = [class_bar(row.path.by_bound_ns, longest, short_labels(row.path.graph)) for row in steps]
     links = [timeline.link(row.path.window.start_ns, row.path.window.end_ns) for row in steps] if timeline else []
     hidden = len(step_lengths(path.graph)) - len(rows)
     notes = [steps_left_out(hidden)] if hidden else []
-    labels = page_labels(path.graph)
+    labels = short_labels(path.graph)
     legend = class_legend((row.path.by_bound_ns for row in steps), labels)
     table = SectionTable(title_of_rank("Length of each step", rank), frame, bars, links, legend=legend)
     red = [f"{row.step}" for row in steps if row.path.coverage < 1 - MUCH_UNEXPLAINED]

@@ -24,12 +24,12 @@ from analyses.report.page_labels import (
     capitalized,
     colour_of,
     is_about_options,
-    page_labels,
     sentence,
     title_of_rank,
     without_commands,
 )
 from analyses.report.page_tables import MOST_ROWS, Bar, Section, SectionTable, class_bar, time_bar
+from analyses.source.window_facts import class_meanings, short_labels
 from analyses.source.window_report import missing_lines
 from hta_graph.base.arrays import pair_key, summed_by, take_or
 from hta_graph.base.colours import IDLE_COLOUR, NEUTRAL_COLOUR, WAITING_COLOUR
@@ -272,7 +272,7 @@ def part_section(scopes: Sequence[Scope], part: ReportPart, timeline: TimelinePa
     notes = [sentence(without_commands(line)) for line in lines]
     if len(chosen) > 1 and not part.takes_all:
         notes = _detailed_rank_first(part, scope, notes)
-    return Section(title, part.meaning, tables, notes, labels=page_labels(scope.graph))
+    return Section(title, part.meaning, tables, notes, labels=short_labels(scope.graph))
 
 
 def _detailed_rank_first(part: ReportPart, scope: Scope, notes: Sequence[str]) -> list[str]:
@@ -368,7 +368,7 @@ def job_section(
         only = ranks.iloc[0]
         waited = brief_duration(int(only["others_wait_ns"])) if only["others_wait_ns"] else ""
         meaning = _job_path_meaning(0, int(only["rank"]), waited)
-    return Section("Critical path of the job", meaning, tables, notes, labels=page_labels(path.graph))
+    return Section("Critical path of the job", meaning, tables, notes, labels=short_labels(path.graph))
 
 
 def _job_path_meaning(changes: int, rank: int | None = None, others_wait: str = "") -> str:
@@ -385,7 +385,7 @@ def _job_path_meaning(changes: int, rank: int | None = None, others_wait: str = 
 
 def class_table(path: CriticalPath, title: str) -> SectionTable:
     """List the classes of a path, the longest first, with their meanings."""
-    meanings, length = page_labels(path.graph, meanings=True), max(path.length_ns, 1)
+    meanings, length = class_meanings(path.graph), max(path.length_ns, 1)
     rows = [
         {"class": bound, "time_ns": ns, "path_share": ns / length, "meaning": meanings[bound]}
         for bound, ns in sorted(path.by_bound_ns.items(), key=lambda item: -item[1])
@@ -420,7 +420,7 @@ def _rank_tables(path: CriticalPath, ranks: pd.DataFrame) -> list[SectionTable]:
 
 def _rank_table(path: CriticalPath, ranks: pd.DataFrame) -> SectionTable:
     """List ranks with the classes of the time on each as bars of one scale."""
-    classes, pieces, labels = len(BoundBy), path.segment_table, page_labels(path.graph)
+    classes, pieces, labels = len(BoundBy), path.segment_table, short_labels(path.graph)
     keys = pieces.part.astype("int64") * classes + pieces.bound
     sums = summed_by(keys, pieces.length, len(path.graph.rank_graphs) * classes).reshape(-1, classes)
     listed, longest = ranks.head(MOST_RANKS), int(ranks["time_ns"].max())

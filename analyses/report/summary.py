@@ -12,12 +12,13 @@ from analyses.advice.gains import NOTHING_SUGGESTED, cause_words, what_is_not_sh
 from analyses.advice.rule import PathFinding
 from analyses.advice.rules import ADVICE_RULES
 from analyses.advice.verdict import replayed_advice, replayed_verdict
-from analyses.display.sentence_format import brief_duration, brief_share, window_name
+from analyses.display.sentence_format import brief_duration, brief_share
 from analyses.display.text_layout import clipped
 from analyses.report.gain_curves import gain_name
-from analyses.report.page_labels import capitalized, length_name, page_labels, sentence
+from analyses.report.page_labels import capitalized, length_name, sentence
 from analyses.report.path_lanes import PathPicture, path_picture
-from analyses.source.window_report import headline_subject, verdict_of_job
+from analyses.source.window_facts import short_labels, verdict_of_job
+from analyses.source.window_report import headline_subject, window_name
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.what_if.opportunities import Opportunity
@@ -131,10 +132,8 @@ def summary_of(path: CriticalPath, run: str, opportunities: Sequence[Opportunity
 def _base(path: CriticalPath) -> str:
     if not path.length_ns:
         return ""
-    return (
-        f"Percentages are of the {length_name(path.window, path.graph)} ({brief_duration(path.length_ns)}), unless a "
-        "heading says otherwise."
-    )
+    length = f"{length_name(PathFacts.of(path).of_window)} ({brief_duration(path.length_ns)})"
+    return f"Percentages are of the {length}, unless a heading says otherwise."
 
 
 def _is_note(finding: PathFinding) -> bool:
@@ -166,7 +165,7 @@ def _cause(facts: PathFacts, bound: PathFinding) -> str:
     """Name what bounds a window as its verdict does: by its gain, else by its time on the path."""
     if bound.evidence["bound_by"] != BoundBy.UNEXPLAINED.label and "cause" in bound.evidence:
         return cause_words(facts, bound.evidence["cause"])
-    return page_labels(facts.graph)[bound.evidence["bound_by"]]
+    return short_labels(facts.graph)[bound.evidence["bound_by"]]
 
 
 def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> list[KeyFigure]:
@@ -177,7 +176,7 @@ def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> lis
     is_known = bound.evidence["bound_by"] != BoundBy.UNEXPLAINED.label
     of_cause_ns = bound.evidence.get("cause_ns") if is_known else None
     # Waits that advice removes have no time of their own on the path: their class has.
-    what = page_labels(facts.graph)[bound.evidence["bound_by"]] if of_cause_ns is None else _cause(facts, bound)
+    what = short_labels(facts.graph)[bound.evidence["bound_by"]] if of_cause_ns is None else _cause(facts, bound)
     time_ns = bound.evidence["time_ns"] if of_cause_ns is None else of_cause_ns
     found = [
         *([_gain_figure(facts, bound)] if bound.saves_ns is not None else []),
@@ -201,7 +200,7 @@ def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> lis
 
 
 def _length_text(facts: PathFacts) -> str:
-    name = length_name(facts.path.window, facts.graph)
+    name = length_name(facts.of_window)
     return f"median {name}" if facts.of_window.represents_phase else name
 
 
@@ -266,7 +265,7 @@ def _action(finding: PathFinding) -> tuple[str, str]:
 
 def _opportunity_card(facts: PathFacts, one: Opportunity) -> Card:
     """Make a card of something on the path whose speed would help."""
-    name = page_labels(facts.graph)[one.name] if one.kind == "class" else gain_name(one)
+    name = short_labels(facts.graph)[one.name] if one.kind == "class" else gain_name(one)
     launched = "launched in this step" if facts.path.window.step is not None else "launched in this window"
     counted_in = (
         f"counting everything it calls that was {launched}"

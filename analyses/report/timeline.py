@@ -18,10 +18,11 @@ import numpy as np
 
 from analyses.display.labels import MEANING, SHORT
 from analyses.display.page import page_of
-from analyses.display.sentence_format import window_name
 from analyses.display.text_layout import clipped, duration_text, percent
-from analyses.report.page_labels import capitalized, length_name, page_labels
+from analyses.report.page_labels import capitalized, length_name
 from analyses.report.page_tables import Bar, class_bar
+from analyses.source.window_facts import WindowFacts, class_meanings, short_labels
+from analyses.source.window_report import window_name
 from hta_graph.attribution.replayed_names import EVIDENCE, replayed_names
 from hta_graph.base.arrays import distinct, first_of_runs, take_or, unique_rows
 from hta_graph.base.colours import BOUND_COLOUR, EVENT_COLOUR, PATH_COLOUR
@@ -41,7 +42,6 @@ from hta_graph.paths.level_of_detail import (
     tracks_on_lanes,
 )
 from hta_graph.paths.step_table import StepRow, neighbouring_steps
-from hta_graph.paths.windows import Window
 
 EVENT_LABELS: Mapping[str, str] = {
     "cpu_op": "operator",
@@ -294,9 +294,10 @@ class TimelinePage:
         found = []
         for path in self._paths:
             bound, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
-            name, labels = clipped(path.window.label, 60), page_labels(path.graph)
+            facts = WindowFacts.of(path.window, path.graph)
+            name, labels = clipped(path.window.label, 60), facts.words
             summary = _step_summary(
-                path.window, path.graph, length=duration_text(path.length_ns), bound=labels[bound],
+                facts, length=duration_text(path.length_ns), bound=labels[bound],
                 bound_share=percent(ns / max(path.length_ns, 1)), explained=percent(path.coverage),
             )  # fmt: skip
             found.append(EmbeddedStep(name, summary, class_bar(path.by_bound_ns, labels=labels)))
@@ -341,7 +342,7 @@ class TimelinePage:
     def class_legend(self) -> list[ColourMeaning]:
         """The classes that occur on the paths."""
         found = {bound: sum(path.by_bound_ns[bound] for path in self._paths) for bound in MEANING}
-        labels, meanings = page_labels(self._path.graph), page_labels(self._path.graph, meanings=True)
+        labels, meanings = short_labels(self._path.graph), class_meanings(self._path.graph)
         return [ColourMeaning(BOUND_COLOUR[b], labels[b], meanings[b]) for b, ns in found.items() if ns]
 
     @property
@@ -360,14 +361,10 @@ class TimelinePage:
         return f"Timeline of {clipped(self._path.window.label, 60)}{of_whom}"
 
 
-def _step_summary(
-    window: Window, graph: DependencyGraph, *, length: str, bound: str, bound_share: str, explained: str
-) -> str:
+def _step_summary(facts: WindowFacts, *, length: str, bound: str, bound_share: str, explained: str) -> str:
     """Sum up a window above its bar."""
-    name = capitalized(window_name(window))
-    return (
-        f"{name}: {length_name(window, graph)} {length}; largest class: {bound} ({bound_share}); {explained} explained"
-    )
+    name = capitalized(window_name(facts.window))
+    return f"{name}: {length_name(facts)} {length}; largest class: {bound} ({bound_share}); {explained} explained"
 
 
 def timeline_page(path: CriticalPath, steps: Sequence[StepRow] = (), *, limit: int = ROWS) -> TimelinePage:

@@ -1,20 +1,14 @@
-"""What answers say about a window, for people and for programs: its steps, ranks, hosts and near-critical work.
+"""What answers say about a window: its steps, ranks, hosts and near-critical work.
 
-Lines of the command line and records of JSON are next to each other, so that both say the same.
+Every sentence and table is made of facts (:mod:`analyses.source.window_facts`): none asks a graph.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from shlex import quote
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
-import numpy as np
-
-from analyses.display.labels import short_labels
 from analyses.display.phrases import (
     LATENCY,
     NOT_RECORDED,
@@ -28,24 +22,13 @@ from analyses.display.phrases import (
     other_phase,
     short_label,
 )
-from analyses.display.sentence_format import and_more, brief_duration, brief_share, counted, enumerated, headline_name
+from analyses.display.sentence_format import and_more, brief_duration, brief_share, counted, enumerated, quoted
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
-from hta_graph.base.arrays import distinct, summed_by
-from hta_graph.base.text.sanitize import one_line
+from analyses.source.window_facts import ALIKE, DefaultWindow, RanksOnPath, StepFacts, WindowFacts
 from hta_graph.base.text.shorten import short_names
-from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.rank_summary import RankSummary
-from hta_graph.model import BoundBy, EdgeKind, EdgeRule, EventKind
-from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
-from hta_graph.paths.rank_crossings import crossings, held_up_by
-from hta_graph.paths.step_table import OUTLIER_FACTOR, StepRow, kinds_of_unlike_length, notable_steps, step_rows
-from hta_graph.paths.windows import StepLength, Window, step_lengths
+from hta_graph.paths.engine_step_table import EngineStepRow
+from hta_graph.paths.windows import Window
 from hta_graph.trace.engine_steps import BY_GRAPH_LAUNCH
-
-if TYPE_CHECKING:
-    from hta_graph.multi_rank.job_verdict import JobVerdict
-    from hta_graph.what_if.slack import NearCritical
 
 NO_GPU = "no GPU activity in the trace"
 LONGER_NAMED = 3
@@ -103,15 +86,12 @@ def sync_record_lines(diagnostics: Mapping[str, int]) -> list[str]:
     return []
 
 
-def unknown_wait_lines(graph: DependencyGraph) -> list[str]:
+def unknown_wait_lines(calls: int, names: Sequence[str]) -> list[str]:
     """Name the calls that no vocabulary knows and that are taken as waits for the GPU."""
-    edges = graph.edges_of(EdgeKind.STREAM_SYNC)
-    calls = distinct(edges.target[graph.edge_table.rule[edges.row] == EdgeRule.RETURNED_WITH_WORK])
-    names = list(dict.fromkeys(one_line(graph.name_of(call)) for call in calls.tolist()))
     if names:
         return [
             (
-                f"{', '.join(short_names(names[:NAMES_LISTED]))}: {counted(len(calls), 'call')} taken as waits. The "
+                f"{', '.join(short_names(names[:NAMES_LISTED]))}: {counted(calls, 'call')} taken as waits. The "
                 "name is not in the vocabulary, but they return when the GPU runs out of work."
             )
         ]
@@ -128,62 +108,6 @@ def clock_notes(clocks_of: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[st
 
 
 NAMES_LISTED = 3
-STEPS_LISTED = 24
-ALIKE = 0.05
-"""Latency and iteration are both given where they differ by more than this."""
-
-DIGITS = re.compile(r"\d+")
-
-
-@dataclass(frozen=True)
-class WindowFacts:
-    """What a graph knows of a window, asked once, so that the sentences about it ask no graph.
-
-    ``steps`` are all steps of the trace. ``row`` is the step of an inference engine that the window is, ``engine`` are
-    all of its steps; of a job those of its first rank with all rows.
-    """
-
-    window: Window
-    is_job: bool
-    has_gpu: bool
-    steps: Sequence[StepLength]
-    engine: Sequence[EngineStepRow]
-    row: EngineStepRow | None
-
-    @classmethod
-    def of(cls, window: Window, graph: DependencyGraph) -> WindowFacts:
-        """Ask a graph."""
-        engine = () if window.step is None or window.form == "cpu" else engine_rows(graph)
-        row = next((row for row in engine if row.number == window.step), None)
-        return cls(window, graph.is_job, bool(graph.is_gpu.any()), step_lengths(graph), engine, row)
-
-    @property
-    def length_ns(self) -> int:
-        """The length of the window."""
-        return self.window.end_ns - self.window.start_ns
-
-    @property
-    def alike(self) -> list[EngineStepRow]:
-        """The engine's steps of the same phase."""
-        row = self.row
-        return [one for one in self.engine if row and one.phase == row.phase and (len(one.rows) or one is row)]
-
-    @property
-    def represents_phase(self) -> bool:
-        """Whether the window was chosen as the median of several engine steps of one phase."""
-        return self.window.is_default and len(self.alike) > 1
-
-    @property
-    def has_iteration(self) -> bool:
-        """Whether a step's latency is analyzed and its iteration is of another length: only these tile the run."""
-        if self.window.step is None or self.window.form != "usual" or not self.has_gpu:
-            return False
-        return abs(self.window.gpu_ns - self.length_ns) > ALIKE * self.length_ns
-
-    @property
-    def is_first_step(self) -> bool:
-        """Whether the window is the first step of the trace: its iteration begins before what is recorded."""
-        return self.window.step is not None and self.window.step == next((one.number for one in self.steps), -1)
 
 
 def window_lines(facts: WindowFacts) -> list[str]:
@@ -236,18 +160,20 @@ def _iteration(gpu_ns: int) -> str:
     return f"iteration {duration_text(gpu_ns)}, from the end of the previous step's work to the end of this step's work"
 
 
-def engine_rows(graph: DependencyGraph) -> Sequence[EngineStepRow]:
-    """Return the steps of an inference engine, of a job those of its first rank with all rows; none of other traces."""
-    known = (part.graph for part in graph.rank_graphs if part.graph.attached(RankSummary) is None)
-    rank = next(known, None)
-    return () if rank is None else engine_step_table(rank)
+def window_name(window: Window) -> str:
+    """Name a window as a sentence does: "step 2", "the whole trace"."""
+    if window.step is not None:
+        return f"step {window.step}"
+    if window.is_whole:
+        return "the whole trace"
+    return quoted(window.label) if window.is_named else "the window"
 
 
 def headline_subject(facts: WindowFacts) -> str:
     """Name a window in front of a colon; of an engine's steps phase, count and batch."""
     row, alike = facts.row, facts.alike
     if row is None:
-        return headline_name(facts.window)
+        return window_name(facts.window).removeprefix("the ")
     if not facts.window.is_default:
         return f"{row.label}{_sizes([row])}"
     return counted_steps(len(alike), row.phase, _sizes(alike), [one.graph_launches for one in alike])
@@ -298,44 +224,27 @@ def headline_lengths(facts: WindowFacts) -> list[str]:
     if facts.row is not None:
         return _engine_lengths(facts.row, facts)
     *others, last = _own_lengths(facts)
-    return [*others, "; ".join([last, *_longer_steps(facts)])]
+    return [*others, "; ".join([last, *_longer_steps(facts.longer_steps)])]
 
 
-LONGER_SHARE = 0.5
-"""Where longer steps add more than this share of the time of all, the median step shows the smaller part of a run."""
-
-
-def _longer_steps(facts: WindowFacts) -> list[str]:
-    """Name the steps that take most of the time where the median step, chosen by default, is not one of them.
-
-    A checkpoint or an evaluation in every third step may cost more than all steps between, and no median shows it.
-    """
-    found = [one for one in facts.steps if one.is_candidate] if facts.window.is_default else []
-    usual_ns = next((one.iteration_ns for one in found if one.number == facts.window.step), None)
-    if usual_ns is None:
-        return []
-    longer = [one for one in found if one.iteration_ns > OUTLIER_FACTOR * usual_ns]
-    total_ns, longer_ns = (sum(one.iteration_ns for one in some) for some in (found, longer))
-    if longer_ns - len(longer) * usual_ns <= LONGER_SHARE * total_ns:
-        return []
-    return [_longer_steps_sentence([one.number for one in longer], longer_ns / total_ns, len(found))]
-
-
-def _longer_steps_sentence(numbers: Sequence[int], share: float, steps: int) -> str:
+def _longer_steps(found: tuple[Sequence[int], float, int] | None) -> list[str]:
     """Say which steps take most of the time of all: a headline that is about a usual one does not speak of them.
 
-    >>> _longer_steps_sentence([4], 0.61, 9)
-    'step 4 takes 61% of the time of 9 steps'
-    >>> _longer_steps_sentence([4, 7], 0.93, 5)
-    'steps 4 and 7 take 93% of the time of 5 steps'
-    >>> _longer_steps_sentence([4, 14, 24, 34], 0.93, 40)
-    '4 longer steps take 93% of the time of 40 steps'
+    >>> _longer_steps(([4], 0.61, 9))
+    ['step 4 takes 61% of the time of 9 steps']
+    >>> _longer_steps(([4, 7], 0.93, 5))
+    ['steps 4 and 7 take 93% of the time of 5 steps']
+    >>> _longer_steps(([4, 14, 24, 34], 0.93, 40)), _longer_steps(None)
+    (['4 longer steps take 93% of the time of 40 steps'], [])
     """
+    if found is None:
+        return []
+    numbers, share, steps = found
     if len(numbers) > LONGER_NAMED:
         named = f"{len(numbers)} longer steps take"
     else:
         named = f"steps {enumerated(numbers)} take" if len(numbers) > 1 else f"step {numbers[0]} takes"
-    return f"{named} {brief_share(share)} of the time of {counted(steps, 'step')}"
+    return [f"{named} {brief_share(share)} of the time of {counted(steps, 'step')}"]
 
 
 def _own_lengths(facts: WindowFacts) -> list[str]:
@@ -356,10 +265,6 @@ def _lengths(latency_ns: int | None, iteration_ns: int | None, cpu_ns: int | Non
     return [f"{kind}{brief_duration(ns)}{behind}" for kind, ns, behind in named if ns is not None]
 
 
-def _first_step(graph: DependencyGraph) -> int:
-    return next((one.number for one in step_lengths(graph)), -1)
-
-
 def rows_after_lines(window: Window) -> list[str]:
     """Say what was recorded after the end of the work, if anything was."""
     begin = counted(window.rows_after, "event begins", "events begin")
@@ -367,19 +272,15 @@ def rows_after_lines(window: Window) -> list[str]:
     return [after] if window.rows_after else []
 
 
-def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRow]) -> list[Line]:
-    """Say which window was chosen by default, with the table of steps; nothing about a window that was named.
-
-    ``steps`` are those to list, at least :func:`listed_steps`; without any the table is left out.
-    """
-    if not window.is_default:
+def default_lines(choice: DefaultWindow | None, steps: Sequence[StepFacts] = ()) -> list[Line]:
+    """Say which window was chosen by default, with a table of steps; nothing about a window that was named."""
+    if choice is None:
         return []
-    facts = WindowFacts.of(window, graph)
-    found, row = facts.steps, facts.row
+    facts = choice.facts
+    window, found, row = facts.window, facts.steps, facts.row
     if not found:
-        return [_no_steps(*_suggested_annotation(graph))]
-    dropped = graph.trace.calls_without_work
-    notes = [_dropped_calls(dropped)] if dropped else []
+        return [_no_steps(*choice.repeated)]
+    notes = [_dropped_calls(choice.dropped_calls)] if choice.dropped_calls else []
     if row is not None and row.engine.engine == BY_GRAPH_LAUNCH:
         of_one = (
             "No annotation names a step: the only graph launch is taken as one."
@@ -389,13 +290,14 @@ def default_lines(window: Window, graph: DependencyGraph, steps: Sequence[StepRo
         notes = [of_one, *notes]
     if len(found) == 1:
         return [f"{window.label} is the only step.", *notes]
-    listed = _steps_table(steps, graph, window.step, len(found)) if steps else []
+    hidden = and_more(len(found) - len(steps), "usual step")
+    listed = [*steps_in_columns(steps, on_gpu=facts.has_gpu, chosen=window.step), *hidden] if steps else []
     if row is not None:
         return [_chosen(window.label, len(facts.alike), row.phase, len(found)), *notes, *listed]
     candidates, only_first = sum(one.is_candidate for one in found), all(one.is_candidate for one in found[1:])
     return [
         _median_step(window.label, candidates, len(found), only_first=only_first),
-        *([_kinds_of_steps(kinds)] if (kinds := kinds_of_unlike_length(graph)) else []),
+        *([_kinds_of_steps(choice.kinds)] if choice.kinds else []),
         *listed,
     ]
 
@@ -440,23 +342,8 @@ def _dropped_calls(count: int) -> str:
     return f"The last {calls} launched no GPU work in the recording and {'is' if count == 1 else 'are'} not counted."
 
 
-def listed_steps(path: CriticalPath) -> list[StepRow]:
-    """Return the steps that are printed with the path of a default window; none with a window that was named."""
-    if not path.window.is_default:
-        return []
-    return step_rows(path.graph, path.data_load, notable_steps(path.graph, path.window.step, STEPS_LISTED), path)
-
-
-def _steps_table(steps: Sequence[StepRow], graph: DependencyGraph, chosen: int | None, count: int) -> list[Line]:
-    """List the steps, of many the chosen one, the outliers and the first others."""
-    shown = notable_steps(graph, chosen, STEPS_LISTED)
-    kept = [row for row in steps if row.step in shown]
-    more = and_more(count - len(kept), "usual step")
-    return [*steps_in_columns(kept, on_gpu=bool(graph.is_gpu.any()), chosen=chosen), *more]
-
-
 def steps_in_columns(
-    steps: Sequence[StepRow],
+    steps: Sequence[StepFacts],
     *,
     on_gpu: bool,
     chosen: int | None = None,
@@ -467,26 +354,24 @@ def steps_in_columns(
 
     ``ranks`` names each step's rank where there are multiple.
     """
-    of_job = any(row.path.graph.is_job for row in steps)
+    rows, of_job = [one.row for one in steps], any(one.is_job for one in steps)
     lengths = ["iteration", "latency"] if on_gpu or of_job else ["on the CPU"]
     columns: dict[str, list[str]] = {
         # Of right-aligned numbers only the chosen one has a mark.
-        "step": [f"{row.step}" + (" *" if row.step == chosen else "  " * (chosen is not None)) for row in steps],
+        "step": [f"{row.step}" + (" *" if row.step == chosen else "  " * (chosen is not None)) for row in rows],
         "rank": list(ranks),
-        "phase": [row.phase or "" for row in steps],
-        "batch": ["-" if row.requests is None else f"{row.requests:,}" for row in steps],
-        "tokens": ["-" if row.tokens is None else f"{row.tokens:,}" for row in steps],
-        "iteration": [
-            "-" if row.step == _first_step(row.path.graph) else duration_text(row.iteration_ns) for row in steps
-        ],
-        "latency": [duration_text(row.latency_ns) for row in steps],
-        "on the CPU": [duration_text(row.latency_ns) for row in steps],
-        "explained": [percent(row.coverage) for row in steps],
-        "largest class": [short_labels(row.path.graph)[row.bound_by] for row in steps],
-        "delayed by": ["" if rank is None else f"rank {rank}" for rank in (delaying_rank(row.path) for row in steps)],
-        "outlier": [row.outlier or "" for row in steps],
+        "phase": [row.phase or "" for row in rows],
+        "batch": ["-" if row.requests is None else f"{row.requests:,}" for row in rows],
+        "tokens": ["-" if row.tokens is None else f"{row.tokens:,}" for row in rows],
+        "iteration": ["-" if one.is_first else duration_text(one.row.iteration_ns) for one in steps],
+        "latency": [duration_text(row.latency_ns) for row in rows],
+        "on the CPU": [duration_text(row.latency_ns) for row in rows],
+        "explained": [percent(row.coverage) for row in rows],
+        "largest class": [one.largest for one in steps],
+        "delayed by": ["" if one.delayed_by is None else f"rank {one.delayed_by}" for one in steps],
+        "outlier": [row.outlier or "" for row in rows],
     }
-    sizes = ["batch", "tokens"] if any(row.phase for row in steps) else []
+    sizes = ["batch", "tokens"] if any(row.phase for row in rows) else []
     numbers = [
         *(["rank"] if ranks else []),
         *(["phase"] if sizes else []),
@@ -498,203 +383,42 @@ def steps_in_columns(
         name for name in ("delayed by", "largest class", "outlier") if name == "largest class" or any(columns[name])
     ]
     header = ["step", *numbers, *texts_shown]
-    rows = list(zip(*(columns[name] for name in header), strict=True))
+    cells = list(zip(*(columns[name] for name in header), strict=True))
     texts = [at for at, name in enumerate(header) if name in ("phase", "largest class", "outlier")]
     caption = LATENCY if "latency" in header else ""
-    return table(rows, header, left=texts, words=texts[1:], caption=caption)
-
-
-def _suggested_annotation(graph: DependencyGraph) -> tuple[int, str, str]:
-    """Return the top-level annotation of the CPU that is repeated most: how often, its name, and flags that choose it.
-
-    Of equals the first one. Names that differ by numbers only are one: a server writes the sizes of a batch into them.
-    """
-    events = graph.event_table
-    rows = np.flatnonzero(events.kind == EventKind.ANNOTATION)
-    top = events.name[rows[graph.nesting(EventKind.ANNOTATION).parent[rows] < 0]].tolist()
-    spelled = {code: DIGITS.sub("#", graph.names[code]) for code in dict.fromkeys(top)}
-    (name, count), *_ = Counter(spelled[code] for code in top).most_common(1) or [("", 0)]
-    if count < 2:
-        return 0, "", ""
-    exact = [graph.names[code] for code in spelled if spelled[code] == name]
-    if len(exact) == 1:
-        return count, clipped(exact[0], 60), quote(exact[0])
-    return count, clipped(name, 60), f"{quote(_with_any_number(exact[0]))} --regex"
-
-
-def _with_any_number(name: str) -> str:
-    r"""Return an expression of a name and of those that differ from it by their numbers.
-
-    >>> _with_any_number("execute_3(sq17)")
-    'execute_\\d+\\(sq\\d+\\)'
-    """
-    return r"\d+".join(re.escape(part) for part in DIGITS.split(name))
-
-
-def window_record(window: Window, graph: DependencyGraph) -> dict[str, Any]:
-    """Return a window as JSON has it (times in ns); that of a job with the ranks that have none."""
-    return {
-        "start_ns": window.start_ns,
-        "end_ns": window.end_ns,
-        "label": window.label,
-        "cpu_ns": window.cpu_ns,
-        "gpu_ns": window.gpu_ns,
-        "rows_after": window.rows_after,
-        **({"missing_ranks": list(window.missing)} if graph.is_job else {}),
-    }
-
-
-def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
-    """Return the steps as JSON lists them (times in ns); those of a job with the rank that delays each, or null."""
-    shown = ("step", "iteration_ns", "latency_ns", "bound_by", "outlier")
-    records = [{key: getattr(row, key) for key in shown} | engine_record(row) for row in steps]
-    of_job = [row.path.graph.is_job for row in steps]
-    return [
-        {**record, **({"held_up_by": delaying_rank(row.path)} if several else {})}
-        for record, row, several in zip(records, steps, of_job, strict=True)
-    ]
-
-
-class _EngineSizes(Protocol):
-    """What a step of an inference engine says of itself."""
-
-    @property
-    def phase(self) -> str | None:
-        """What it does; None of other steps."""
-
-    @property
-    def requests(self) -> int | None:
-        """The batch; None where its name does not say."""
-
-    @property
-    def tokens(self) -> int | None:
-        """The tokens that it computes; None where its name does not say."""
-
-
-def engine_record(step: _EngineSizes | None) -> dict[str, Any]:
-    """Return what JSON adds to a step of an inference engine: phase, batch (``requests``) and tokens; else nothing."""
-    if step is None or step.phase is None:
-        return {}
-    return {"phase": step.phase, "requests": step.requests, "tokens": step.tokens}
-
-
-def delaying_rank(path: CriticalPath) -> int | None:
-    """Return the rank that delays a step of a job, given by its path, if one does."""
-    job, number = path.graph, path.window.step
-    if number is None or not job.is_job:
-        return None
-    from hta_graph.multi_rank.job_verdict import delays_by_step, knows_causes  # late: one rank does without it
-
-    return delays_by_step(job).leading_rank(number) if knows_causes(job) else None
-
-
-def delay_in_step(path: CriticalPath, verdict: JobVerdict) -> int | None:
-    """Return by how much (ns) the late rank of a verdict delays the step of a path; None if it does not."""
-    from hta_graph.multi_rank.job_verdict import delays_by_step  # late, as above
-
-    job, number = path.graph, path.window.step
-    if number not in verdict.steps or verdict.rank is None:
-        return None
-    if verdict.steps == (number,):
-        return verdict.median_caused_ns
-    return delays_by_step(job).delay_ns(number, verdict.rank)
-
-
-def verdict_of_job(path: CriticalPath) -> JobVerdict | None:
-    """Return which rank delays the job of a path, as every command says it; None for one rank."""
-    job = path.graph
-    if not job.is_job:
-        return None
-    from hta_graph.multi_rank.job_verdict import job_verdict  # late, as above
-
-    return job_verdict(job, path.window)
+    return table(cells, header, left=texts, words=texts[1:], caption=caption)
 
 
 LONGEST_HOST = 60
 
 
-def job_record(path: CriticalPath) -> dict[str, Any]:
-    """Return the keys that only the document of a job's path has (times in ns).
-
-    ``ranks``; ``clocks``: how far each rank's are ahead; ``by_rank_ns``: the path's time on each; ``held_up_ns``: how
-    long the job waited for each alone; ``crossings``: how often the path switches ranks, and how much later than their
-    effects causes are stamped there, in total.
-    """
-    job = path.graph
-    if not job.is_job:
-        return {}
-    passed, held = crossings(path), held_up_by(path)
-    return {
-        "ranks": [part.rank for part in job.rank_graphs],
-        "clocks": _clock_records(job),
-        "by_rank_ns": {str(rank): ns for rank, ns in path.by_rank_ns.items()},
-        **({"by_host_ns": time_by_host(job, path.by_rank_ns)} if job.hosts else {}),
-        "held_up_ns": {str(part.rank): own.total for part, own in zip(job.rank_graphs, held, strict=True)},
-        "crossings": {"count": len(passed), "corrected_ns": int(passed.corrected.sum())},
-    }
-
-
-def _clock_records(job: DependencyGraph) -> list[dict[str, Any]]:
-    clocks = job.clock_table
-    columns = {
-        "rank": clocks.rank, "offset_ns": clocks.offset, "gpu_offset_ns": clocks.gpu_offset,
-        "drift_ppm": clocks.drift_ppm, "error_ns": clocks.error, "collectives": clocks.collectives,
-    }  # fmt: skip
-    return [
-        dict(zip(columns, row, strict=True))
-        for row in zip(*(column.tolist() for column in columns.values()), strict=True)
-    ]
-
-
-def rank_lines(path: CriticalPath) -> list[Line]:
+def rank_lines(found: RanksOnPath | None, facts: WindowFacts) -> list[Line]:
     """List the ranks on the path: its time there, how long the job waited for each alone, and its largest class."""
-    parts, length = path.graph.rank_graphs, max(path.length_ns, 1)
-    if len(parts) < 2:
+    if found is None:
         return []
-    held, words = [found.total for found in held_up_by(path)], short_labels(path.graph)
-    sums = summed_by(
-        path.segment_table.part.astype(np.int64) * len(BoundBy) + path.segment_table.bound,
-        path.segment_table.length,
-        len(parts) * len(BoundBy),
-    )
-    by_class = sums.reshape(len(parts), len(BoundBy))
-    total = by_class.sum(axis=1)
-    order = np.argsort(-total, kind="stable")
-    shown = [at for at in order.tolist() if total[at]][:RANKS_LISTED]
+    length = max(facts.length_ns, 1)
     rows = [
-        [duration_text(int(total[at])), percent(int(total[at]) / length), duration_text(held[at]),
-         str(parts[at].rank), words[BoundBy(int(by_class[at].argmax())).label]]
-        for at in shown
+        [duration_text(one.time_ns), percent(one.time_ns / length), duration_text(one.held_ns), str(one.rank),
+         facts.words[one.bound_by]]
+        for one in found.ranks[:RANKS_LISTED]
     ]  # fmt: skip
-    hidden = int(np.count_nonzero(total)) - len(shown)
-    head = f"critical path by rank ({counted(len(crossings(path)), 'switch', 'switches')} between ranks)"
-    listed = table(rows, ["time", "share", "others wait", "rank", "mostly"], left=[4])
     return [
-        head,
+        f"critical path by rank ({counted(found.switches, 'switch', 'switches')} between ranks)",
         "  others wait: the time that all other ranks wait for this rank alone",
-        *listed,
-        *more_ranks(hidden),
-        *_host_lines(path),
+        *table(rows, ["time", "share", "others wait", "rank", "mostly"], left=[4]),
+        *more_ranks(len(found.ranks) - len(rows)),
+        *_host_lines(found.by_host_ns, length),
     ]
 
 
-def _host_lines(path: CriticalPath) -> list[Line]:
+def _host_lines(by_host_ns: Mapping[str, int], length_ns: int) -> list[Line]:
     """List the hosts that most of the path is on, where the ranks are on several."""
-    times, length = time_by_host(path.graph, path.by_rank_ns), max(path.length_ns, 1)
-    shown = [(host, ns) for host, ns in times.items() if ns][:RANKS_LISTED]
-    if not shown:
+    every = [(host, ns) for host, ns in by_host_ns.items() if ns]
+    rows = [[duration_text(ns), percent(ns / length_ns), clipped(host, LONGEST_HOST)] for host, ns in every]
+    if not rows:
         return []
-    rows = [[duration_text(ns), percent(ns / length), clipped(host, LONGEST_HOST)] for host, ns in shown]
-    more = and_more(len([ns for ns in times.values() if ns]) - len(shown), "host")
-    return ["", "critical path by host", *table(rows, ["time", "share", "host"], left=[2]), *more]
-
-
-def time_by_host(graph: DependencyGraph, by_rank_ns: Mapping[int, int]) -> dict[str, int]:
-    """Add up times (ns) by host, the longest first; none where a rank's host is unknown, or all are on one."""
-    hosts, found = graph.hosts, dict[str, int]()
-    for rank, host in hosts.items():
-        found[host] = found.get(host, 0) + by_rank_ns[rank]
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    listed = table(rows[:RANKS_LISTED], ["time", "share", "host"], left=[2])
+    return ["", "critical path by host", *listed, *and_more(len(rows) - RANKS_LISTED, "host")]
 
 
 def missing_lines(window: Window) -> list[str]:
@@ -723,51 +447,35 @@ def rank_names(ranks: tuple[int, ...]) -> str:
 ALTERNATIVES_SHOWN = 10
 
 
-def slack_record(near: NearCritical) -> dict[str, Any]:
-    """Return near-critical work as JSON has it (times in ns)."""
-    from analyses.declare.answer import records  # late: most answers are without slack
+def slack_lines(near: Mapping[str, Any], words: Mapping[str, str], *, is_job: bool) -> list[Line]:
+    """Say how much work is near-critical, and which alternative paths lead to the end of the window.
 
-    return {
-        "threshold_ns": near.threshold_ns,
-        "by_rank": records(near.by_rank),
-        "alternatives": records(near.alternatives),
-    }
-
-
-def slack_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]:
-    """Say how much work is near-critical, and which alternative paths lead to the end of the window."""
-    ranks = near.by_rank.to_dict("records")
-    if not graph.is_job:
-        slack = duration_text(near.threshold_ns)
+    ``near`` is its record (:func:`analyses.source.window_facts.slack_record`), ``words`` what classes are called.
+    """
+    ranks, slack = near["by_rank"], duration_text(near["threshold_ns"])
+    others = _alternative_lines(near["alternatives"], words, is_job=is_job)
+    if not is_job:
         head = (
             f"near-critical work (slack below {slack}): {duration_text(ranks[0]['near_ns'])}, "
             f"{percent(ranks[0]['share'])} of the window"
         )
-        return [head, *_alternative_lines(near, graph)]
+        return [head, *others]
     rows = [[duration_text(row["near_ns"]), percent(row["share"]), str(row["rank"])] for row in ranks]
-    return [
-        f"near-critical work (slack below {duration_text(near.threshold_ns)}), by rank",
-        *table(rows, ["time", "share", "rank"]),
-        "",
-        *_alternative_lines(near, graph),
-    ]
+    listed = table(rows, ["time", "share", "rank"])
+    return [f"near-critical work (slack below {slack}), by rank", *listed, "", *others]
 
 
-def _alternative_lines(near: NearCritical, graph: DependencyGraph) -> list[Line]:
-    from analyses.declare.answer import records
-
-    ways, words = records(near.alternatives), short_labels(graph)
+def _alternative_lines(ways: Sequence[Mapping[str, Any]], words: Mapping[str, str], *, is_job: bool) -> list[Line]:
     if not ways:
         return ["No other rank or class of work is near-critical."]
-    several = graph.is_job
     rows = [
         [
-            duration_text(way["slack_ns"]), duration_text(way["near_ns"]), *([str(way["rank"])] if several else []),
+            duration_text(way["slack_ns"]), duration_text(way["near_ns"]), *([str(way["rank"])] if is_job else []),
             words[way["bound_by"]], way["name"] or NOT_RECORDED,
         ]
         for way in ways[:ALTERNATIVES_SHOWN]
     ]  # fmt: skip
-    header = [name for name in ("slack", "near-critical", "rank", "class", "through") if several or name != "rank"]
+    header = [name for name in ("slack", "near-critical", "rank", "class", "through") if is_job or name != "rank"]
     texts = [len(header) - 2, len(header) - 1]
     more = and_more(len(ways) - ALTERNATIVES_SHOWN, "path")
     return [

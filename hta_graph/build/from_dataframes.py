@@ -21,7 +21,7 @@ from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.host import thread_order
 from hta_graph.dependencies.streams import execution, stream_order
 from hta_graph.graph.conversion import HOST_TIMES, POINT_NAMES
-from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS, DependencyGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.graph.timeline import Timeline
@@ -34,6 +34,7 @@ from hta_graph.graph.validate import (
     without_points,
 )
 from hta_graph.model import (
+    BUILD_DIAGNOSTICS,
     CLOCK_FAULT_LIMIT_NS,
     EDGE_MEANING,
     GPU_KINDS,

@@ -16,11 +16,11 @@ from hta_graph.base.progress import begin_stage
 from hta_graph.base.storage.location import Location, resolve_location
 from hta_graph.dependencies import host, streams, synchronization
 from hta_graph.dependencies.context import LaunchedActivities, RuleContext
-from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS, DependencyGraph
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.timeline import Timeline
 from hta_graph.graph.validate import edges_that_close_cycles
-from hta_graph.model import CLOCK_FAULT_LIMIT_NS
+from hta_graph.model import BUILD_DIAGNOSTICS, CLOCK_FAULT_LIMIT_NS
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.critical_path import critical_path as path_of_graph
 from hta_graph.paths.windows import WindowQuery

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from hta_graph.attribution.graph_kernels import CaptureSource
@@ -16,7 +16,8 @@ from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.matching.collectives import Collectives, MatchedRanks, match_collectives, waits_of_rank
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.read_engine import RankRequest
-from hta_graph.multi_rank.read_ranks import Progress, ReadOptions, read_files
+from hta_graph.multi_rank.read_options import ReadOptions
+from hta_graph.multi_rank.read_ranks import read_files
 from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest, ReadExcerpts, SummaryPaths, file_changed_error
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
 from hta_graph.multi_rank.what_if.job_replay import JobReplay, ReadReplays
@@ -84,24 +85,17 @@ class SummarySource:
         return JobReplay(self.job, window, asked, self._annotations, self._matched, self._replays)
 
 
-@dataclass(frozen=True)
 class SummaryJobReader:
     """Joins summaries, and reads the files of ranks once more where a question needs that.
 
     Args:
-        readers: who reads.
+        options: how files are read.
         question: what the summaries were asked.
-        salvage: whether complete events of damaged files are read.
-        progress: is entered while files are read again, given what is done; it gives a function that is called with
-            the progress made.
-        step_patterns: regular expressions of annotations that are steps.
     """
 
-    readers: ReadOptions
-    question: SummaryRequest
-    salvage: bool
-    progress: Callable[[str], AbstractContextManager[Progress]]
-    step_patterns: tuple[str, ...] = ()
+    def __init__(self, options: ReadOptions, question: SummaryRequest) -> None:
+        # Where a cluster is watched was said when ranks were read first.
+        self._options, self._question = replace(options, say=lambda _: None), question
 
     def align_summaries(
         self, summaries: Mapping[int, DependencyGraph]
@@ -116,7 +110,7 @@ class SummaryJobReader:
         matched = match_collectives({rank: read_communications(graph) for rank, graph in summaries.items()})
         clocks = {rank: clock for rank, clock in matched.clocks.by_rank.items() if not clock.is_constant_offset}
         questions = {
-            rank: replace(self.question, clock=SummaryRequest.clock_record(clock)) for rank, clock in clocks.items()
+            rank: replace(self._question, clock=SummaryRequest.clock_record(clock)) for rank, clock in clocks.items()
         }
         again = self._read_again(
             "reading ranks whose clocks differ",
@@ -160,13 +154,13 @@ class SummaryJobReader:
             return self._whole({rank: timed[rank] for rank in ranks}, matched)
 
         source = SummarySource(
-            timed, matched, self.question.annotations, excerpts=ask, replays=ask_replay, whole=read_whole
+            timed, matched, self._question.annotations, excerpts=ask, replays=ask_replay, whole=read_whole
         )
         return source.job
 
     @property
     def _whole_rank(self) -> RankRequest:
-        return RankRequest(self.salvage, communications=True, step_patterns=self.step_patterns)
+        return RankRequest(self._options.salvage, communications=True, step_patterns=self._options.step_patterns)
 
     def _whole(self, summaries: Mapping[int, DependencyGraph], matched: Collectives) -> dict[int, DependencyGraph]:
         found = self._read_again("reading whole ranks", summaries, lambda _: self._whole_rank)
@@ -187,10 +181,7 @@ class SummaryJobReader:
             for rank, graph in graphs.items()
         ]
         found = {}
-        with (
-            self.progress(doing) as progress,
-            closing(read_files(files, lambda file: asked(file.rank), self.readers, progress)) as answers,
-        ):
+        with closing(read_files(files, lambda file: asked(file.rank), self._options, doing)) as answers:
             for file, answer in zip(files, answers, strict=True):
                 if isinstance(answer, HtaGraphError):
                     raise answer

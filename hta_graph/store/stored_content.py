@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from hta_graph.base.storage.open_local import open_local
+
 DIGEST_BYTES = 20
 PIECE = 1 << 20
 OTHER_PARTS = ("-wal", "-journal")
@@ -68,7 +70,7 @@ def stored_content(path: Path, known: Callable[[FileVersion], str | None] = lamb
         # Of a pipe nothing may be taken.
         if not stat.S_ISREG(path.stat().st_mode) or any(Path(f"{path}{ending}").exists() for ending in OTHER_PARTS):
             return None
-        with path.open("rb", buffering=0) as file:
+        with open_local(path) as file:
             version = FileVersion.of(os.fstat(file.fileno()))
             is_settled = version.is_settled
             if is_settled and (digest := known(version)):

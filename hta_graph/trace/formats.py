@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from hta_graph.base.errors import NotATraceError, TraceError
 from hta_graph.base.storage.location import Location, is_remote
+from hta_graph.base.storage.open_local import open_database
 
 HEAD_BYTES = 4096
 """How much of a file's beginning shows its format."""
@@ -69,11 +69,9 @@ def _tables_of(path: Location) -> list[str] | None:
     import sqlite3  # late: few inputs are databases
 
     # The words about a damaged schema repeat bytes of the file that may be no text.
-    with suppress(sqlite3.Error, UnicodeDecodeError, OSError):
-        name = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
-        with closing(sqlite3.connect(name, uri=True)) as database:
-            listed = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 1000")
-            return [str(table) for (table,) in listed.fetchall()]
+    with suppress(sqlite3.Error, UnicodeDecodeError, OSError), closing(open_database(path)) as database:
+        listed = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 1000")
+        return [str(table) for (table,) in listed.fetchall()]
     return None
 
 

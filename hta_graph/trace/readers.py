@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from hta_graph.base.errors import TraceError
-from hta_graph.base.storage.location import Location, is_remote
+from hta_graph.base.storage.location import Location, is_remote, open_to_peek
 from hta_graph.model import Ids
 from hta_graph.trace.formats import HEAD_BYTES, NSIGHT_EXPORT, SQLITE, Format, format_of
 from hta_graph.trace.recorded import Recorded
@@ -91,7 +91,7 @@ def _begin_of(path: Location) -> bytes:
         # Of a stream the beginning could not be read again.
         if is_remote(path) or not path.is_file():
             return b""
-        with path.open("rb") as file:
+        with open_to_peek(path) as file:
             return file.read(HEAD_BYTES)
     except (OSError, ValueError):  # a name with a null character is a ValueError
         return b""

@@ -22,7 +22,7 @@ from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import LONGEST_NS, BoundBy, EdgeKind, Floats, Ids, Ints
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.what_if.modified_window import ModifiedWindow
-from hta_graph.what_if.selectors import KINDS_WITHOUT_NAMES, Selector, selected_events, selected_parts
+from hta_graph.what_if.selectors import Selector, selected_events, selected_parts
 
 Change = Callable[[ModifiedWindow], None]
 """What edits a draft."""
@@ -334,15 +334,3 @@ def weigh(edge_rows: Any, weight_ns: Any) -> Change:
     if not all(_is_whole_ns(extreme) for extreme in (weight.min(initial=0), weight.max(initial=0))):
         raise UsageError("a weight is more than a year; give nanoseconds")
     return _ReplaceWeights(rows.astype(np.int64), np.broadcast_to(weight, rows.shape).astype(np.int64))
-
-
-def check_patterns(graph: DependencyGraph, changes: Sequence[Change]) -> None:
-    """Match what changes name by patterns, so that one without end is known before anything is replayed.
-
-    Raises:
-        PatternError: a pattern is neither a name nor a regular expression, or takes too long.
-    """
-    for change in changes:
-        what = getattr(change, "what", None)
-        if isinstance(what, Selector) and what.kind not in KINDS_WITHOUT_NAMES:
-            what.names_in(graph, np.arange(len(graph.names), dtype=np.int32))

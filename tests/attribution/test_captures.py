@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter, defaultdict
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from hta_graph.attribution.graph_kernels import (
 from hta_graph.attribution.owners import owners
 from hta_graph.base.errors import TraceError
 from hta_graph.graph.job_graph import full_rank_graphs
-from hta_graph.multi_rank.read_ranks import ReadOptions
+from hta_graph.multi_rank.read_options import ReadOptions
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
 from hta_graph.multi_rank.summary_job import SummaryJobReader
 from tests.support.captured_programs import PROGRAMS, Kernel, captured, program, replayed
@@ -612,7 +611,7 @@ def test_summaries_keep_the_captures_of_ranks_that_are_read_again(tmp_path: Path
         written(tmp_path / f"r{rank}.json", replayed([("ProfilerStep#1", [kernels])], rank=rank))
     question = SummaryRequest()
     summaries = {graph.rank or 0: graph for graph in hg.read_graphs(tmp_path, summary=question)}
-    reader = SummaryJobReader(ReadOptions(), question, salvage=False, progress=lambda _: nullcontext(lambda *_: None))
+    reader = SummaryJobReader(ReadOptions(), question)
     for rank, graph in full_rank_graphs(reader.job(summaries), (0, 1)).items():
         assert graph_kernels(graph).captures[0].path.name == f"c{rank}.json"
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 import hta_graph as hg
-from analyses.questions.critical_path import path_lines
+from analyses.questions.critical_path import PathText, path_lines
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.programs import Family
 from tests.support.deep_tests import deep
@@ -69,7 +69,7 @@ def test_calls_of_an_unknown_name_that_return_with_the_work_wait(tmp_path: Path)
     assert set(graph.edges.query("kind == 'stream_sync'").rule) == {"returned_with_work"}
     path = hg.critical_path(graph, hg.whole())
     assert path.by_bound_ns["gpu_compute_bound"] == 2_400_000
-    said = " ".join(map(str, path_lines(path)))
+    said = " ".join(map(str, path_lines(PathText.of(path))))
     assert "fooWaitIdle: 4 calls taken as waits" in said
 
 

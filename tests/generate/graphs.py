@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hta_graph.graph.conversion import HOST_TIMES
-from hta_graph.graph.dependency_graph import BUILD_DIAGNOSTICS
-from hta_graph.model import EdgeKind, EventKind, Evidence, edge_kinds
+from hta_graph.model import BUILD_DIAGNOSTICS, EdgeKind, EventKind, Evidence, edge_kinds
 from hta_graph.trace.table import READING_DIAGNOSTICS
 from tests.generate.properties import Schema, boolean, by_key, document, integer, list_of, ns, one_of, record, text
 from tests.generate.shared_parts import DIAGNOSTICS_PART, EXTENT, FILE, GPU_CLOCK, OF_ENGINE, RANK, RANKS, UNREAD

@@ -351,7 +351,7 @@ test_matched_communications
     nodes._lane_dependencies: returns 1=False
     rank_workload.RankWorkload._gloo_worker_lanes: drop 2
 test_median_step
-    window_report._suggested_annotation: bare 11
+    window_facts._most_repeated_annotation: bare 11
     windows._lower_median: drop 4
 test_memory_limit
     decompress.TextStream.pieces: drop 1

@@ -10,7 +10,7 @@ import pytest
 import hta_graph as hg
 from analyses.advice.verdict import verdict
 from analyses.display.console import text_of
-from analyses.questions.critical_path import path_lines
+from analyses.questions.critical_path import PathText, path_lines
 from analyses.questions.info import info_document, info_lines
 from hta_graph.paths.time_accounting import explained_lags
 from tests.simulator import Dialect, random_program, simulate, write
@@ -52,9 +52,9 @@ def test_clocks_that_agree_are_left_alone() -> None:
 def test_it_is_said_and_taken_off_the_times() -> None:
     graph, true = offset_by(24_000), offset_by(0)
     path = hg.critical_path(graph, hg.whole())
-    for lines in (info_lines(info_document(graph)), path_lines(path), verdict({0: path})):
+    for lines in (info_lines(info_document(graph)), path_lines(PathText.of(path)), verdict({0: path})):
         assert "behind the host clock" in text_of(lines)
-    assert "behind" not in text_of(path_lines(hg.critical_path(true, hg.whole())))
+    assert "behind" not in text_of(path_lines(PathText.of(hg.critical_path(true, hg.whole()))))
     moved = graph.event_table.start - graph.trace.file_times.start
     assert set(moved[graph.is_gpu]) == {-offset(graph)}
     assert not moved[~graph.is_gpu].any()

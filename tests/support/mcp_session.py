@@ -13,13 +13,12 @@ from typing import Any
 
 import analyses
 from analyses.mcp.held_traces import HeldTraces
+from analyses.mcp.questions import ANSWERS, Question
 from analyses.mcp.served_files import ServedFiles
-from analyses.mcp.tools import TOOLS, Question
 
 HAS_CLIENT = find_spec("mcp") is not None
 WITHOUT_CLIENT = "the package mcp is not installed: pip install 'hta-graph[mcp]'"
 SAMPLES = Path(analyses.__file__).parent / "sample"
-BY_NAME = {tool.name: tool for tool in TOOLS}
 MEMORY = 1 << 30
 
 
@@ -38,7 +37,7 @@ def question(root: Path, arguments: Mapping[str, Any], output: Path | None = Non
 def answer_text(root: Path, tool: str, arguments: Mapping[str, Any], output: Path | None = None) -> str:
     """Return the text that a tool answers in this process."""
     asked = question(root, arguments, output)
-    return BY_NAME[tool].answer(asked).text(asked.page)
+    return ANSWERS[tool](asked).text(asked.page)
 
 
 def answer(root: Path, tool: str, arguments: Mapping[str, Any], output: Path | None = None) -> dict[str, Any]:

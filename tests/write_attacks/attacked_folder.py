@@ -363,7 +363,9 @@ def pause_in_writing(moment: str, target: Path, tells: int, hears: int) -> None:
             yield new
 
     if moment == "half":
-        atomic_write._write_and_replace = lambda path, place, pieces: write(path, place, halves(place, pieces))
+        atomic_write._write_and_replace = lambda path, place, pieces, mode: write(
+            path, place, halves(place, pieces), mode
+        )
         parquet.new_folder = et_files.new_folder = paused_folder
     else:
         atomic_write._put_in_place = lambda new, place, part: (pause(place), put(new, place, part))[1]

@@ -73,28 +73,29 @@ def _run_critical_path(options: argparse.Namespace) -> None:
 
 def _write_path(options: argparse.Namespace) -> None:
     path = path_of_window(options)
-    write_output(options, lambda: _document_of(path, options), lambda: _lines_of(path, options), table="segments")
+    from analyses.questions.critical_path import PathText, path_lines
+    from analyses.source.window_report import slack_lines
+
+    text, near = PathText.of(path, _steps_of_default_window(path, options, every=False)), _near_critical(path, options)
+
+    def lines() -> list[Line]:
+        further = ["", *slack_lines(near, text.facts.words, is_job=text.facts.is_job)] if near else []
+        return [*path_lines(text, all_rows=options.all_rows), *further]
+
+    write_output(options, lambda: _document_of(path, near, options), lines, table="segments")
     if options.overlay:
         write_path_overlay(path, options.overlay)
     if options.dot:
         _write_path_dot(path, options.dot)
 
 
-def _document_of(path: CriticalPath, options: argparse.Namespace) -> dict[str, Any]:
+def _document_of(path: CriticalPath, near: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     from analyses.questions.critical_path import path_document
 
     steps = _steps_of_default_window(path, options, every=True)
-    near_key = {} if options.near is None else {"near": _near_critical(path, options.near)[0]}
     # A job of rank summaries answers as one of whole graphs does, and cannot be replayed here.
-    replayed = options.near is not None or not path.graph.is_job
-    return {**path_document(path, steps, merge_runs=options.merge_runs, replayed=replayed), **near_key}
-
-
-def _lines_of(path: CriticalPath, options: argparse.Namespace) -> list[Line]:
-    from analyses.questions.critical_path import path_lines
-
-    lines = path_lines(path, _steps_of_default_window(path, options, every=False), all_rows=options.all_rows)
-    return lines if options.near is None else [*lines, "", *_near_critical(path, options.near)[1]]
+    document = path_document(path, steps, merge_runs=options.merge_runs, replayed=bool(near) or not path.graph.is_job)
+    return {**document, **({"near": near} if near else {})}
 
 
 def path_of_window(options: argparse.Namespace) -> CriticalPath:
@@ -144,7 +145,7 @@ def _steps_of_ranks(options: argparse.Namespace) -> list[RankSteps]:
 
 def _steps_of_default_window(path: CriticalPath, options: argparse.Namespace, *, every: bool) -> list[StepRow]:
     """Return the table of steps for a default window: all steps, or those that are printed."""
-    from analyses.source.window_report import listed_steps
+    from analyses.source.window_facts import listed_steps
     from hta_graph.paths.step_table import step_rows
 
     begin_stage("comparing steps")
@@ -153,22 +154,25 @@ def _steps_of_default_window(path: CriticalPath, options: argparse.Namespace, *,
     return listed_steps(path)
 
 
-def _near_critical(path: CriticalPath, share: float) -> tuple[dict[str, Any], list[Line]]:
-    """Return the near-critical work of a path's window, as JSON and as lines."""
-    from analyses.source.window_report import slack_lines, slack_record
+def _near_critical(path: CriticalPath, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the near-critical work of a path's window as JSON has it; nothing if it was not asked for."""
+    if options.near is None:
+        return {}
+    from analyses.source.window_facts import slack_record
     from hta_graph.paths.windows import resolved_window
     from hta_graph.what_if.slack import near_critical
 
     begin_stage("computing slack")
-    found = near_critical(path.graph, resolved_window(path.window), share=share)
-    return slack_record(found), slack_lines(found, path.graph)
+    return slack_record(near_critical(path.graph, resolved_window(path.window), share=options.near))
 
 
 def print_default_window(path: CriticalPath, options: argparse.Namespace) -> None:
     """Print the default window on standard error, for an answer that cannot contain it."""
+    from analyses.source.window_facts import DefaultWindow, StepFacts
     from analyses.source.window_report import default_lines
 
-    lines = default_lines(path.window, path.graph, _steps_of_default_window(path, options, every=False))
+    steps = StepFacts.of(_steps_of_default_window(path, options, every=False))
+    lines = default_lines(DefaultWindow.of(path.window, path.graph), steps)
     with suppress(OSError):  # standard error may be closed
         print_lines(lines, to=sys.stderr)
 

@@ -21,7 +21,7 @@ from analyses.cli.options import (
     heading,
 )
 from analyses.cli.outputs import print_first_sentence, print_lines, write_json
-from analyses.cli.path_args import InputTraces, OutputFile
+from analyses.cli.path_args import BaselineFile, InputTraces, OutputFile
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.arg_types import RANK, share_of_one
@@ -80,7 +80,7 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
     )
     output.add_argument(
         "--update",
-        type=OutputFile,
+        type=BaselineFile,
         metavar="FILE",
         help="write the inputs as a baseline file; they are recordings of one run",
     )
@@ -164,7 +164,7 @@ def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunPro
     place = resolve_location(item)
     if is_baseline(place):
         return read_baseline(place)
-    ranks = replace(RankInputs.of(options, [item]), all_needed=True)
+    ranks = replace(RankInputs.of(options, [item]), report=None)
     graph = ranks.job_or_graph(WindowArgs().summary_with_causes)
     begin_stage("comparing steps")
     of_rank = None

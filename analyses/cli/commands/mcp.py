@@ -7,7 +7,7 @@ from pathlib import Path
 
 from analyses.cli.command import Command
 from analyses.cli.path_args import InputFolder, ReusedFolder
-from analyses.declare.arg_types import size_in_bytes
+from analyses.declare.arg_types import size_in_bytes, whole_number
 from hta_graph.base.errors import MissingExtraError, OutputError, UsageError
 from hta_graph.base.storage.location import is_remote, resolve_location
 
@@ -16,7 +16,7 @@ SHARE_OF_MEMORY = 0.5
 
 
 def _add_folders(parser: argparse.ArgumentParser) -> None:
-    """Add the folders that are read and written, and how much is kept."""
+    """Add the folders that are read and written, how much is kept, and what a question may take."""
     parser.add_argument(
         "--root", type=InputFolder, default=InputFolder("."), metavar="DIR", help="serve traces below DIR (default: .)"
     )
@@ -29,6 +29,10 @@ def _add_folders(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="memory for traces kept between questions, such as 4G (default: half of what is free)",
     )
+    memory = "memory that a question may take (default: what is free)"
+    parser.add_argument("--memory", type=size_in_bytes, metavar="SIZE", help=memory)
+    seconds = "time that a question may take (default: 600)"
+    parser.add_argument("--seconds", type=whole_number(1, 10**6), default=600, metavar="N", help=seconds)
 
 
 def _run_mcp(options: argparse.Namespace) -> None:
@@ -37,13 +41,14 @@ def _run_mcp(options: argparse.Namespace) -> None:
         import mcp  # noqa: F401 - of the extra
     except ImportError:
         raise MissingExtraError("the server for agents", "mcp") from None
+    from analyses.mcp.engines import Limits
     from analyses.mcp.served_files import ServedFiles
     from analyses.mcp.server import serve
     from hta_graph.base.memory import available_memory
 
     root, output = _folder(options.root), None if options.output is None else _folder(options.output, create=True)
-    memory = int(SHARE_OF_MEMORY * available_memory()) if options.keep is None else options.keep
-    serve(ServedFiles(root, output), memory)
+    keep = int(SHARE_OF_MEMORY * available_memory()) if options.keep is None else options.keep
+    serve(ServedFiles(root, output), Limits(options.seconds, options.memory or 0, keep))
 
 
 def _folder(name: str, *, create: bool = False) -> Path:

@@ -25,7 +25,7 @@ from analyses.compare.diff.sides import (
     neighbor_steps,
     step_numbers,
 )
-from analyses.source.window_report import delaying_rank
+from analyses.source.window_facts import delaying_rank
 from hta_graph.attribution.graph_kernels import CaptureSource
 from hta_graph.base.arrays import summed_by, take_or
 from hta_graph.base.storage.location import Location

@@ -51,10 +51,10 @@ from analyses.compare.diff.step_levels import EarlierLevel
 from analyses.declare.answer import Answer, records
 from analyses.declare.scope import Scope
 from analyses.display.charts import COLOUR, empty_figure, new_figure
-from analyses.display.labels import short_labels
 from analyses.display.text_layout import clipped
 from analyses.source.graph_names import naming_notes
-from analyses.source.window_report import engine_record, rows_after_lines
+from analyses.source.window_facts import engine_record, short_labels
+from analyses.source.window_report import rows_after_lines
 from hta_graph.base.text.shorten import short_name
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.critical_path import CriticalPath

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from analyses.advice.gains import within_rows
-from analyses.source.window_report import WindowFacts, slack_record, step_records, time_by_host, window_record
+from analyses.source.window_facts import StepFacts, WindowFacts, slack_record, time_by_host, window_record
 from hta_graph.base.errors import QueryError
 from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -307,7 +307,7 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         "rank": graph.rank,
         **({"ranks": ranks} if len(ranks) > 1 else {}),
         "window": window_record(replayed.window, graph),
-        **({"steps": step_records(found.steps)} if replayed.window.is_default else {}),
+        **({"steps": [one.record for one in StepFacts.of(found.steps)]} if replayed.window.is_default else {}),
         "measured_ns": replayed.measured_ns,
         "identity_ns": replayed.identity_ns,
         "predicted_ns": replayed.predicted_ns,

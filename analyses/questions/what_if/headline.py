@@ -9,12 +9,12 @@ from statistics import median
 from analyses.advice.facts import PathFacts
 from analyses.advice.recording_rules import mostly_start_up_ns, start_up_recorded
 from analyses.advice.rules import RULES
-from analyses.display.labels import short_labels
 from analyses.display.phrases import untrusted
 from analyses.display.sentence_format import brief_duration
 from analyses.display.text_layout import duration_text, percent
 from analyses.questions.what_if.answer import WhatIf
-from analyses.source.window_report import WindowFacts, measured_subject
+from analyses.source.window_facts import WindowFacts, short_labels
+from analyses.source.window_report import measured_subject
 from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import critical_path

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analyses.display.labels import class_meanings, short_labels
 from analyses.display.phrases import NOT_RECORDED, OTHER_STEP, more_ranks, whose
 from analyses.display.sentence_format import as_sentence, brief_duration, counted
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
 from analyses.questions.what_if.answer import WhatIf
 from analyses.questions.what_if.headline import IS_A_BOUND, LONGEST_NAME, split_rank, what_if_headline
 from analyses.source.graph_names import naming_notes_of_rows
-from analyses.source.window_report import (
+from analyses.source.window_facts import (
+    DefaultWindow,
     WindowFacts,
-    default_lines,
-    missing_lines,
-    slack_lines,
+    class_meanings,
+    short_labels,
+    slack_record,
     time_by_host,
-    window_lines,
 )
+from analyses.source.window_report import default_lines, missing_lines, slack_lines, window_lines
 from hta_graph.base.text.formatting import milliseconds
 from hta_graph.model import BoundBy
 from hta_graph.what_if.opportunities import MIN_SHARE, Opportunity, without_duplicates
 from hta_graph.what_if.replay import Replayed
 from hta_graph.what_if.scenarios import SCENARIOS
 from hta_graph.what_if.sensitivity import Curve
+from hta_graph.what_if.slack import NearCritical
 
 PATH_BY_CLASS, PATH_BY_RANK, PATH_BY_HOST = (f"critical path by {what}" for what in ("class", "rank", "host"))
 OVERLAP = "% of the window; savings overlap, do not add them"
@@ -67,8 +68,12 @@ def what_if_lines(found: WhatIf) -> list[Line]:
         *_assumption_lines(found),
         *body,
         *(["", *_curve_lines(found.curve)] if found.curve else []),
-        *(["", *slack_lines(found.near, found.graph)] if found.near else []),
+        *(["", *_slack_lines(found.near, found)] if found.near else []),
     ]
+
+
+def _slack_lines(near: NearCritical, found: WhatIf) -> list[Line]:
+    return slack_lines(slack_record(near), short_labels(found.graph), is_job=found.graph.is_job)
 
 
 # -- the window, and what the answer rests on -------------------------------------------------------------------------
@@ -77,7 +82,7 @@ def what_if_lines(found: WhatIf) -> list[Line]:
 def _window_lines(found: WhatIf) -> list[Line]:
     graph, window = found.graph, found.replayed.window
     of = whose(graph.rank, len(graph.rank_graphs))
-    chosen = default_lines(window, graph, ())[:1]
+    chosen = default_lines(DefaultWindow.of(window, graph))[:1]
     if found.of_steps and window.is_default:
         chosen = [
             (

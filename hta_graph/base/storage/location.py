@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from hta_graph.base.errors import HtaGraphError, LocationError
+from hta_graph.base.storage.open_local import open_local
 from hta_graph.base.storage.remote_files import (
     HTTP,
     RemoteError,
@@ -305,7 +306,7 @@ def is_remote(path: str | Location) -> TypeIs[RemotePath]:
 
 def open_to_peek(path: Location) -> BufferedReader:
     """Open a file of which only a little will be read."""
-    return path.peek() if isinstance(path, RemotePath) else path.open("rb")
+    return path.peek() if isinstance(path, RemotePath) else open_local(path)
 
 
 def name_with_secrets(path: str | Location) -> str:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
+from typing import BinaryIO
 
 from hta_graph.base.memory import available_memory
 from hta_graph.multi_rank.workers.tasks import Task, encode_answer
@@ -24,27 +25,33 @@ OOM_SCORE = "500"
 
 
 def serve() -> None:
-    """Answer each line of standard input until there are no more; never outlive the process that asks."""
-    gc.disable()
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE, encoding="ascii")
-    asked: SimpleQueue[Task] = SimpleQueue()
-    Thread(target=_forward_tasks, args=[asked], daemon=True).start()
-    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what others print must not get among the columns
+    """Answer each line of standard input until there are no more."""
+    asked, out = begin_worker()
     with suppress(BrokenPipeError):
         while True:
-            task = asked.get()
+            task = Task(**json.loads(asked.get()))
             out.writelines(encode_answer(task, limited_data(_memory_limit_of(task))))
             out.flush()
     os._exit(0)
 
 
-def _forward_tasks(asked: SimpleQueue[Task]) -> None:
-    """Pass tasks on, and leave at once when the asking process is gone."""
+def begin_worker() -> tuple[SimpleQueue[str], BinaryIO]:
+    """Return the lines that this process is asked, and where answers go; it never outlives the process that asks."""
+    gc.disable()
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE, encoding="ascii")
+    asked: SimpleQueue[str] = SimpleQueue()
+    Thread(target=_forward_lines, args=[asked], daemon=True).start()
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what others print must not get among the answers
+    return asked, out
+
+
+def _forward_lines(asked: SimpleQueue[str]) -> None:
+    """Pass lines on, and leave at once when the asking process is gone."""
     # A thread of its own reads what is asked, so that the end of the asking process is seen also while a task runs.
     for line in sys.stdin:
-        asked.put(Task(**json.loads(line)))
+        asked.put(line)
     os._exit(0)
 
 

@@ -15,7 +15,7 @@ from analyses.advice.gains import SAME_SHARE
 from analyses.advice.rule import PathFinding
 from analyses.advice.rules import RULES
 from analyses.advice.verdict import replayed_advice, replayed_verdict
-from analyses.questions.critical_path import path_lines
+from analyses.questions.critical_path import PathText, path_lines
 from analyses.questions.what_if.answer import what_if, what_if_document
 from analyses.questions.what_if.text import what_if_lines
 from hta_graph.base.errors import DefectError
@@ -90,7 +90,7 @@ def hold_opportunities(graph: hg.DependencyGraph, window: WindowQuery) -> None:
 
 def hold_shares(path: hg.CriticalPath, window: WindowQuery) -> None:
     """Hold every share that answers print against the whole."""
-    for line in (*path_lines(path), *what_if_lines(what_if(path.graph, window))):
+    for line in (*path_lines(PathText.of(path)), *what_if_lines(what_if(path.graph, window))):
         shares = [float(share.replace(",", "")) for share in SHARE.findall(OF_A_CHANGE.sub("", str(line)))]
         assert all(share <= 100 for share in shares), line
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from analyses.display.labels import CAUSE, EDGE, MEANING, REASON, SHORT, SHORT_IN_SERVING, class_meanings, short_labels
+from analyses.display.labels import CAUSE, EDGE, MEANING, REASON, SHORT, SHORT_IN_SERVING
 from analyses.questions.idle_time import LaunchGap
 from analyses.questions.serving import BOUND_LABELS
+from analyses.source.window_facts import class_meanings, short_labels
 from hta_graph.model import BoundBy, EdgeKind, GapCause, Reason
 from hta_graph.paths.engine_gaps import StepGapCause
 from tests.support.trace_builder import TraceBuilder

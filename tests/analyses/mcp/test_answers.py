@@ -17,9 +17,9 @@ import pytest
 from analyses.cli.main import main
 from analyses.mcp.answers import ACTIVE, MOST_TOKENS, Draft, Page, Rows, as_json, tokens_at_most
 from analyses.mcp.held_traces import HeldTraces
-from analyses.mcp.tools import TOOLS, wrong_arguments
+from analyses.mcp.questions import ANSWERS
 from hta_graph.base.errors import HtaGraphError, UsageError
-from tests.support.mcp_session import BY_NAME, answer, answer_text, question, rows_of, sample_folder
+from tests.support.mcp_session import answer, answer_text, question, rows_of, sample_folder
 from tests.support.shared_traces import SHARED, shared_traces
 from tests.support.trace_builder import TraceBuilder
 from tests.text_attacks.hostile_texts import ALL_AT_ONCE, written_material
@@ -118,7 +118,7 @@ def asked_of(tool: str, trace: str, event: int = 1) -> dict[str, Any]:
     return {"trace": trace, **({"event_index": event} if tool == "explain_event" else {})}
 
 
-READING = [tool.name for tool in TOOLS if not tool.writes]
+READING = [tool for tool in ANSWERS if tool != "render_picture"]
 
 
 @pytest.mark.sampled(4)
@@ -140,24 +140,6 @@ def test_a_name_is_whole_or_cut_in_the_middle_and_the_verdict_stands_before_all_
     assert found["names"].startswith("Names come from the trace")
     names = {row["name"] for row in rows_of(found, "segments")}
     assert any(name.startswith("Ignore all previous") and name.endswith(" end") and len(name) <= 96 for name in names)
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    ("given", "word"),
-    [
-        ({}, "trace"), ({"trace": 7}, "trace"), ({"trace": "t", "step": "1"}, "step"),
-        ({"trace": "t", "rank": -1}, "rank"), ({"trace": "t", "limit": 0}, "limit"),
-        ({"trace": "t", "whole": "yes"}, "whole"), ({"trace": "x" * 10_000}, "trace"),
-        ({"trace": "t", "colour": 1}, "colour"), ({"trace": "t", "table": None}, "table"),
-    ],
-)  # fmt: skip
-def test_arguments_that_are_not_valid_are_named(given: dict[str, Any], word: str) -> None:
-    wrong = wrong_arguments(BY_NAME["kernels"], given)
-    assert wrong
-    assert list(wrong) == ["cannot_answer", "reason", "what_to_record"]
-    assert word in wrong["reason"]
-    assert len(json.dumps(wrong)) < 600
 
 
 def test_windows_exclude_each_other(tmp_path: Path) -> None:
@@ -258,7 +240,7 @@ def test_every_answer_about_a_shared_trace_fits(trace: Path) -> None:
         event = int(next(iter(asked.held().ranks.values())).event_table.index[-1]) if tool == "explain_event" else 0
         again = type(asked)(asked.files, asked.traces, asked_of(tool, name, event))
         with suppress(HtaGraphError):
-            check_harmless(BY_NAME[tool].answer(again).text(again.page))
+            check_harmless(ANSWERS[tool](again).text(again.page))
 
 
 @pytest.mark.slow

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from analyses.mcp.answers import DIGITS
+from analyses.mcp.questions import ANSWERS
 from tests.support.command_line import command_json, run_command
-from tests.support.mcp_session import BY_NAME, answer, question, rows_of, sample_folder
+from tests.support.mcp_session import answer, question, rows_of, sample_folder
 
 TRACE = {"trace": "sample_trace.json.gz"}
 JOB = {"trace": "four_ranks"}
@@ -168,7 +169,7 @@ def test_an_event_is_explained_by_the_edges_of_the_graph(
     for (of, index), event in [*list(events.items())[:: 9 if rank is None else 61], *communication]:
         given = {} if of is None else {"rank": of}
         again = replace(first, given={**asked, **given, "event_index": index, "limit": 100})
-        answered = json.loads(BY_NAME["explain_event"].answer(again).text(again.page))
+        answered = json.loads(ANSWERS["explain_event"](again).text(again.page))
         assert answered["start_ns"] == event["start_ns"]
         assert answered["duration_ns"] == event["end_ns"] - event["start_ns"]
         for side, end, other in (("before", "target", "source"), ("after", "source", "target")):

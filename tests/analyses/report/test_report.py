@@ -22,7 +22,7 @@ from analyses.report.report import page, report_page
 from analyses.report.sections import PARTS, job_section
 from analyses.report.summary import KeyFigure, detailed_rank, largest_saving_of_actions, summary_of
 from analyses.report.timeline import timeline_page
-from analyses.source.window_report import verdict_of_job
+from analyses.source.window_facts import verdict_of_job
 from hta_graph.base.colours import BOUND_COLOUR
 from hta_graph.what_if.opportunities import Opportunity
 from tests.support.html_tables import page_sections, page_tables
