@@ -1,7 +1,8 @@
 """A rule of the verdict or of advice is one record: its name, when it fires, what it says, what it saves at most.
 
 Where ``fires`` sees something, it returns numbers and names. The templates make sentences of them
-(:mod:`analyses.display.sentence_format`), and compute nothing.
+(:mod:`analyses.display.sentence_format`), and compute nothing. Several rules share changes that stand for their
+remedies, and how to record what a trace lacks, in the words of the profiler that recorded it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, PathFacts
-from analyses.advice.how_to_record import in_words_of_nsight
 from analyses.display.sentence_format import as_sentence, filled
 from hta_graph.base.arrays import take_or
 from hta_graph.model import RETURNS, Bools, Floats, Ids
@@ -192,3 +192,38 @@ def shorter_during(facts: PathFacts, rows: Bools, share: float) -> Change:
         draft.factor[on_host] *= 1 - share * (beside / np.maximum(parts.length, 1))[on_host]
 
     return change
+
+
+HOW_TO_RECORD: Mapping[str, str] = {
+    "before_recording": "Start the profilers of all ranks before the same step",
+    "missing_graph_node": "Record again, for fewer steps: the profiler dropped nodes of CUDA graphs",
+    "wait_without_record": "Record with with_stack=True to see which code waits",
+    "other_rank": "Record all ranks and analyze them together",
+    "clock_fault": "Record again: timestamps contradict each other",
+    "unknown": "Record with with_stack=True and enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)",
+}
+"""By reason for being unexplained what the next trace should hold."""
+
+STACKS = "nsys profile --trace=cuda,nvtx,osrt --sample=process-tree"
+IN_NSIGHT: Mapping[str, str] = {
+    "with_stack=True and enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)": STACKS,
+    "with_stack=True": STACKS,
+    "enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)": "nsys profile --cuda-event-trace=true",
+    "ProfilerActivity.CUDA and without hardware counters": "nsys profile --trace=cuda,nvtx",
+    "pass schedule(wait=…, warmup=…) to the profiler and call prof.step()": "nsys profile "
+    "--capture-range=cudaProfilerApi, and torch.cuda.profiler.start() in the program",
+    "has no Python stacks": "has no samples, OS runtime calls or Python stacks",
+}
+"""How to record with PyTorch's profiler → with Nsight Systems, as parts of sentences."""
+
+
+def in_words_of_nsight(text: str) -> str:
+    """Say how to record with Nsight Systems what is said of PyTorch's profiler."""
+    for torch, nsight in IN_NSIGHT.items():
+        text = text.replace(torch, nsight)
+    return text
+
+
+def how_to_record(reason: str, *, with_nsight: bool) -> str:
+    """Say what the next trace should hold, by the reason why something is unexplained."""
+    return in_words_of_nsight(HOW_TO_RECORD[reason]) if with_nsight else HOW_TO_RECORD[reason]

@@ -107,7 +107,7 @@ class JobSource(ReadOptions):
         """
         from hta_graph.multi_rank.read_engine import RankRequest
         from hta_graph.multi_rank.read_ranks import read_inputs
-        from hta_graph.store.kept_answers import with_kept_answers
+        from hta_graph.store.trace_cache import with_kept_answers
 
         begin_stage("reading traces")
         with_others = communications or summary is not None

@@ -14,7 +14,7 @@ diff/test_job_diff
     length_comparison._common_kernels: without 12
 diff/test_step_kinds
     diff/step_kinds.kinds_of_contents: constant 1=1000
-    paths/step_kinds._rows_of_step_threads: bare 14
+    step_table._rows_of_step_threads: bare 14
 multi_rank/test_job_verdict
     multi_rank/job_verdict._differs_where_another_leads: returns 2=False
     multi_rank/job_verdict._takes_longest: arithmetic 5
