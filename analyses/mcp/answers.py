@@ -74,11 +74,13 @@ def as_json(document: Any) -> str:
 
 
 HIDDEN = re.compile("[^ -~]")
+UNSEEN = re.compile("[\u034f\u115f\u1160\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Signs that Python calls printable and that show nothing, which can spell an order to a model."""
 
 
 def _escaped(found: re.Match[str]) -> str:
     """Return the signs of a match as JSON escapes them, if anything would obey them or nothing would show them."""
-    if found.re is HIDDEN and found[0].isprintable():
+    if found.re is HIDDEN and found[0].isprintable() and not UNSEEN.match(found[0]):
         return found[0]
     return "".join(json.dumps(sign)[1:-1] if ord(sign) > 126 else f"\\u{ord(sign):04x}" for sign in found[0])
 

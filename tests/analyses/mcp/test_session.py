@@ -277,6 +277,22 @@ def test_it_ends_quietly_when_the_client_asks_no_more_or_reads_no_more(tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("later_s", [0, 0.05, 0.1, 0.2])
+def test_it_ends_quietly_when_the_client_is_gone_before_the_first_answer(tmp_path: Path, later_s: float) -> None:
+    with raw_server(tmp_path) as server:
+        assert server.stdin
+        assert server.stdout
+        assert server.stderr
+        server.stdout.close()
+        assert "serving" in server.stderr.readline()
+        time.sleep(later_s)
+        server.stdin.close()
+        status, said = said_at_end(server, 10)
+    assert status in (0, 1)
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
 def test_a_pattern_without_end_is_an_error_and_the_next_question_is_answered_meanwhile(tmp_path: Path) -> None:
     import anyio
 
