@@ -204,7 +204,6 @@ class HeldTraces:
         if self.size > self.limit:
             for held in self._held.values():
                 held.answers.clear()
-        gc.collect()  # a job and its path refer to each other, and the collector may be paused
 
     def _drop(self, key: Any) -> None:
         self._held.pop(key)

@@ -158,9 +158,8 @@ class JobSource(ReadOptions):
 
     def one_graph(self) -> DependencyGraph:
         """Build the graph of the only rank that is asked for, else of the lowest one that can be read."""
-        # Of multiple files one is read, here; of a large one processes may read the parts.
-        jobs = self.jobs if len(self.files) == 1 else 1
-        return next(replace(self, jobs=jobs, cluster=None, progress=no_progress).graphs())
+        # Of several files one is read, here.
+        return next(replace(self, jobs=1, cluster=None, progress=no_progress).graphs())
 
     def graph_of(self, path: Location, captures: Sequence[Location] = ()) -> DependencyGraph:
         """Build the full graph of a rank whose file has been read before, with the captures that were found then."""

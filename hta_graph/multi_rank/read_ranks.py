@@ -271,7 +271,7 @@ def _read_or_error(file: RankFile, memory: int | None, asked: RankRequest) -> Gr
         try:
             return read_rank_graph(file, asked)
         except HtaGraphError as error:
-            return error
+            return error.to_keep()
         except MemoryError:
             pass  # what was read is let go first
         return out_of_memory_error(file.path)

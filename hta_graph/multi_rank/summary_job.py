@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hta_graph.attribution.graph_kernels import CaptureSource
@@ -18,12 +18,11 @@ from hta_graph.multi_rank.matching.read_communications import read_communication
 from hta_graph.multi_rank.read_engine import RankRequest
 from hta_graph.multi_rank.read_options import ReadOptions
 from hta_graph.multi_rank.read_ranks import read_files
-from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest, ReadExcerpts, SummaryPaths, file_changed_error
+from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest, SummaryPaths, file_changed_error
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
 from hta_graph.multi_rank.what_if.job_replay import JobReplay, ReadReplays
 from hta_graph.multi_rank.what_if.rank_replay import ReplayRequest
-from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.windows import Window, WindowQuery
+from hta_graph.paths.windows import Window
 from hta_graph.trace.rank_files import RankFile
 
 MAX_ACTIVITIES = 1 << 16
@@ -36,32 +35,23 @@ def activities_per_rank(ranks: int) -> int:
     return max(MIN_ACTIVITIES, MAX_ACTIVITIES // max(ranks, 1))
 
 
-class SummarySource:
+@dataclass(kw_only=True)
+class SummarySource(SummaryPaths):
     """Answers for a job of summaries what takes all rows of its ranks: their files are read once more.
 
+    The job has it and is not kept by it.
+
     Args:
-        summaries: by rank, in order.
         matched: what the ranks did together.
+        read_excerpts: asks the whole graphs where paths lead.
         annotations: those whose windows the summaries know (:class:`SummaryRequest`).
-        excerpts: asks the whole graphs where paths lead.
-        replays: asks the whole graphs what a replay needs.
-        whole: reads the whole graphs of some ranks.
+        read_replays: asks the whole graphs what a replay needs.
+        read_whole: reads the whole graphs of some ranks.
     """
 
-    def __init__(
-        self,
-        summaries: Mapping[int, DependencyGraph],
-        matched: Collectives,
-        annotations: tuple[dict[str, Any], ...],
-        *,
-        excerpts: ReadExcerpts,
-        replays: ReadReplays,
-        whole: Callable[[Iterable[int]], dict[int, DependencyGraph]],
-    ) -> None:
-        self.job = join_ranks(summaries.values(), matched=matched, source=self)
-        """The job, which is asked as one of whole ranks is."""
-        self._matched, self._annotations = matched, annotations
-        self._paths, self._replays, self._whole = SummaryPaths(self.job, matched, excerpts), replays, whole
+    annotations: tuple[dict[str, Any], ...]
+    read_replays: ReadReplays
+    read_whole: Callable[[Iterable[int]], dict[int, DependencyGraph]]
 
     def full_rank_graphs(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
         """Return the whole graphs of some ranks.
@@ -69,20 +59,11 @@ class SummarySource:
         Raises:
             HtaGraphError: a file cannot be read once more, or has changed.
         """
-        return self._whole(ranks)
+        return self.read_whole(ranks)
 
-    def paths(self, windows: Sequence[WindowQuery], data_load: Sequence[str]) -> list[CriticalPath]:
-        """Return the paths of windows.
-
-        Raises:
-            QueryError: the job has no such window.
-            HtaGraphError: a file cannot be read once more.
-        """
-        return self._paths.paths(windows, data_load)
-
-    def replay(self, window: Window, asked: str) -> JobReplay:
+    def replay(self, job: JobGraph, window: Window, asked: str) -> JobReplay:
         """Return the replay of a window, given with how it was asked for."""
-        return JobReplay(self.job, window, asked, self._annotations, self._matched, self._replays)
+        return JobReplay(job, window, asked, self.annotations, self.matched, self.read_replays)
 
 
 class SummaryJobReader:
@@ -154,9 +135,13 @@ class SummaryJobReader:
             return self._whole({rank: timed[rank] for rank in ranks}, matched)
 
         source = SummarySource(
-            timed, matched, self._question.annotations, excerpts=ask, replays=ask_replay, whole=read_whole
+            matched=matched,
+            read_excerpts=ask,
+            annotations=self._question.annotations,
+            read_replays=ask_replay,
+            read_whole=read_whole,
         )
-        return source.job
+        return join_ranks(timed.values(), matched=matched, source=source)
 
     @property
     def _whole_rank(self) -> RankRequest:

@@ -23,7 +23,8 @@ from hta_graph.base.storage.location import Location, is_remote
 from hta_graph.base.storage.open_local import open_local
 from hta_graph.store.cache_folder import CacheFolder
 from hta_graph.store.entry_file import Entry
-from hta_graph.trace.rank_files import FoundFile, assign_ranks, choose_ranks
+from hta_graph.trace.memory_limit import memory_for_one_file
+from hta_graph.trace.rank_files import EXPORT_ENDINGS, FoundFile, assign_ranks, choose_ranks
 
 if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
@@ -91,6 +92,8 @@ def stored_content(path: Path, known: Callable[[FileVersion], str | None] = lamb
             is_settled = version.is_settled
             if is_settled and (digest := known(version)):
                 return StoredContent(digest, version, is_settled)
+            if version.size > memory_for_one_file() and not path.name.endswith(EXPORT_ENDINGS):
+                return None  # reading will refuse it, and hashing takes as long
             found = blake2b(digest_size=DIGEST_BYTES)
             while piece := file.read(PIECE):
                 found.update(piece)

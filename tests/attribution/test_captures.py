@@ -627,6 +627,9 @@ def test_where_rows_are_written_captures_have_no_effect(
     assert "--capture has no effect: rows are written as they were recorded" in err
     assert run_command(capsys, *ask, tmp_path / "plain.json")[0] == 0
     assert (tmp_path / "named.json").read_bytes() == (tmp_path / "plain.json").read_bytes()
+    if command == "strip":  # a wrong command line is one line
+        usage = one_error(capsys, tmp_path, *ask, tmp_path / "no_suffix", "--capture", tmp_path / "a.json", status=2)
+        assert "no_suffix: " in usage
 
 
 # -- real pairs -------------------------------------------------------------------------------------------------------

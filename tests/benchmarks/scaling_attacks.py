@@ -28,7 +28,8 @@ LIMIT_S = int(os.environ.get("SCALING_LIMIT_S", "120"))
 LIMIT_BYTES = int(os.environ.get("SCALING_LIMIT_GB", "6")) << 30
 LEAST_S = 0.1
 """Less time than this at a tenth says nothing about growth."""
-MOST_GROWTH = 2.0
+MOST_GROWTH = 1.3
+"""Ten times as much of anything costs at most 13 times as much."""
 MOST_BESIDE_READING = 5.0
 
 FURTHER: dict[str, list[list[str]]] = {
@@ -58,6 +59,12 @@ FURTHER: dict[str, list[list[str]]] = {
     ],
     "counters": [["counters", "T", "-o", "OUT"]],
     "diff": [["diff", "T", "T"], ["diff", "T", "T", "--json", "OUT/o.json"]],
+    "gate": [
+        ["gate", "--update", "OUT/b.json", "T"],
+        ["gate", "T", "T", "--json", "OUT/o.json"],
+        ["gate", "OUT/b.json", "T"],
+    ],
+    "strip": [["strip", "T", "-o", "OUT/s.json"]],
     "report": [["report", "T", "-o", "OUT/o.html"], ["report", "T", "--whole", "-o", "OUT/w.html"]],
     "attribution": [["attribution", "T", "--by", by] for by in ("operator", "frame", "module", "annotation")],
     "chakra convert": [
@@ -68,7 +75,7 @@ FURTHER: dict[str, list[list[str]]] = {
     "chakra check": [["chakra", "check", "OUT/full"]],
     "chakra simulate": [["chakra", "simulate", "OUT/full"]],
     "chakra scale": [["chakra", "scale", "OUT/full", "--gpu", "0.5", "-o", "OUT/scaled"]],
-    "demo": [],
+    **{name: [] for name in ("cache", "completion", "demo", "mcp", "schema")},
     "chakra link": [],
     "chakra statistics": [],
 }  # fmt: skip

@@ -35,7 +35,6 @@ NOBODY = 65534
 TIME_LIMIT_S = 60
 HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LEFT_OVER = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.part")
-OLD = b"earlier"
 
 Tree = dict[str, bytes | None]
 """Paths and what they hold, from a folder on; a folder holds None."""
@@ -178,8 +177,8 @@ class Scene:
             if content is None:
                 path.mkdir(exist_ok=True)
             else:
-                # Of a folder its tables of contents stay, for what holds other files is not replaced at all.
-                path.write_bytes(content if name.endswith(".json") else OLD)
+                # What begins otherwise, or holds other files, is not replaced at all.
+                path.write_bytes(content if name.endswith(".json") else content[: len(content) // 2])
         self.note()
         return tree(self.target)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -121,8 +120,6 @@ def _read_runs(
         begin_stage("comparing steps")
         runs.append(_run_of(graph, window, options.data_load or (), form))
         graph = graph if is_same else None
-        # A job and its path search refer to each other: without this both jobs would be in memory at once.
-        gc.collect()
     return runs
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -171,11 +170,7 @@ def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunPro
     if graph.is_job:
         lowest = min(part.rank for part in graph.rank_graphs)
         of_rank = ranks.graph_of(graph.graph(lowest).path) if ranks.many_ranks else graph.graph(lowest)
-    found = profile_of(graph, of_rank, "cpu" if options.cpu_window else "gpu")
-    # A job and its path search refer to each other: without this several jobs would be in memory at once.
-    del graph, of_rank
-    gc.collect()
-    return [found]
+    return [profile_of(graph, of_rank, "cpu" if options.cpu_window else "gpu")]
 
 
 def _write(found: dict[str, Any], options: argparse.Namespace) -> None:

@@ -67,7 +67,6 @@ def _run_strip(options: argparse.Namespace) -> None:
     from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
 
     asked = RankInputs.of(options)
-    _say_captures_name_nothing(options)
     ranks = _rank_readers(asked)
     begin_stage("anonymizing")
     found = TraceAnonymizer(options.keep, keep_times=options.keep_times)
@@ -75,13 +74,14 @@ def _run_strip(options: argparse.Namespace) -> None:
         _write_single_rank(found, next(iter(ranks.values())), options.output)
     else:
         _write_folder(found, ranks, resolve_location(options.output), asked, input_files(options))
+    _say_captures_name_nothing(options)
     is_piped = options.output == "-"  # messages must not be mixed with the trace
     listed = _name_list(found) if options.list else [_review_hint(options, len(ranks))]
     print_lines([*_strip_lines(found, options.output), *listed], to=sys.stderr if is_piped else None)
 
 
 def _say_captures_name_nothing(options: argparse.Namespace) -> None:
-    """Say that --capture changes nothing where the rows of the recording itself are written."""
+    """Say that --capture changed nothing, once the rows of the recording itself are written."""
     if options.capture:
         say("hta-graph: --capture has no effect: rows are written as they were recorded")
 
@@ -143,7 +143,7 @@ def _write_folder(
             try:
                 trace = _read_with_repairs(read)
             except HtaGraphError as error:
-                leave_out(asked.left_out, error)
+                leave_out(asked.left_out, error.to_keep())
                 continue
             found.write(trace, folder / f"rank_{rank}.json.gz")
         if len(asked.left_out) == len(ranks):
@@ -235,7 +235,6 @@ def _run_counters(options: argparse.Namespace) -> None:
     from hta_graph.base.storage.output_paths import check_outputs
     from hta_graph.export.perfetto.append_events import write_counters
 
-    _say_captures_name_nothing(options)
     scopes = [whole(graph.rank or 0, graph) for graph in RankInputs.of(options).graphs()]
     targets = _output_files(resolve_location(options.output), [(scope.rank, scope.graph.path) for scope in scopes])
     # A folder gets files named after the inputs; one of them can be another input.
@@ -245,6 +244,7 @@ def _run_counters(options: argparse.Namespace) -> None:
         points = write_counters(scope.graph.trace, tracks, target)
         counted = f"{points:,} points on {len(tracks)} counter tracks"
         print_lines([f"{target}: {counted}; open it at ui.perfetto.dev" if points else f"{target}: {scope.missing()}"])
+    _say_captures_name_nothing(options)
 
 
 def _output_files(place: Location, ranks: list[tuple[int, Location]]) -> list[Location]:

@@ -28,7 +28,7 @@ CHUNK = 1 << 14
 ASKED_AT_ONCE = 500
 LONGEST_TEXT = 1 << 22
 STEPS_AT_ONCE = 1 << 12
-"""After so many of SQLite's steps a signal is seen."""
+"""The number of SQLite's steps after which a signal is seen."""
 LEAST_STEPS, STEPS_PER_BYTE = 1 << 20, 32
 """How many steps may be taken of a file: all that is read of a sound export takes at most one for each of its bytes."""
 TEXT_PER_BYTE = 8
