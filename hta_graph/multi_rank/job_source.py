@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hta_graph.trace.read import Say
 
     SummariesOf = Callable[[int], SummaryRequest]
-    """Maps the number of many ranks to what summaries must answer."""
+    """Maps the number of ranks that are held as summaries to what these must answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ class JobSource(ReadOptions):
     ) -> dict[int, DependencyGraph]:
         """Build the graphs of all ranks, with collectives numbered by the flight recorder where it has dumps.
 
-        ``few`` is what summaries must answer, where many ranks are analyzed.
+        ``few`` is what summaries must answer, where ranks are held as such.
 
         Raises:
             HtaGraphError: as :meth:`graphs`; or a named dump is not one.
@@ -164,14 +164,14 @@ class JobSource(ReadOptions):
     def graph_of(self, path: Location, captures: Sequence[Location] = ()) -> DependencyGraph:
         """Build the full graph of a rank whose file has been read before, with the captures that were found then."""
         asked = replace(self, inputs=[path], ranks=None, cluster=None, captures=captures or self.captures)
-        return next(JobSource.graphs(asked))  # what is said of a file was said then
+        return next(JobSource.graphs(asked))  # a command's own would print once more what is said of the file
 
     # -- the job -------------------------------------------------------------------------------------------------------
 
     def job_or_graph(self, few: SummariesOf | None = None) -> DependencyGraph:
         """Join the ranks of several files to the job's graph; for one file or rank, return that rank's graph.
 
-        ``few`` is what summaries must answer, where many ranks are analyzed; without it every rank is held in full.
+        ``few`` is what summaries must answer, where ranks are held as such; without it every rank is held in full.
 
         Raises:
             HtaGraphError: as :meth:`graphs_by_rank`; or the ranks form no job.
@@ -191,7 +191,7 @@ class JobSource(ReadOptions):
         return build_job(graphs)
 
     def job_of_summaries(self, few: SummariesOf) -> DependencyGraph | None:
-        """Join the summaries of many ranks to the job's graph; None where ranks are held in full.
+        """Join the summaries of ranks to the job's graph; None where ranks are held in full.
 
         ``few`` is what summaries must answer. If only one rank can be read, it is returned in full.
         """

@@ -1,4 +1,4 @@
-"""Jobs of many ranks: summaries are joined, and files are read once more where a question takes all rows."""
+"""Jobs of rank summaries: these are joined, and files are read once more where a question takes all rows."""
 
 from __future__ import annotations
 

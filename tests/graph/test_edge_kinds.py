@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from enum import IntEnum
 from functools import cache
 from pathlib import Path
 
@@ -124,6 +125,13 @@ def test_every_kind_has_a_rule_of_its_name() -> None:
     custom = CUSTOM_KINDS.values()
     labels = sorted(kind.label for kind in EdgeKind if not EDGE_MEANING[kind].of_job and kind not in custom)
     assert sorted(rule.__name__ for rule in DEFAULT_RULES) == labels
+
+
+def test_no_two_members_have_one_number() -> None:
+    enums = [one for one in vars(model).values() if isinstance(one, type) and issubclass(one, IntEnum)]
+    assert [name for one in enums for name, member in one.__members__.items() if member.name != name] == [], (
+        "the second is taken for another name of the first"
+    )
 
 
 def test_simulated_programs_wait_for_every_kind_that_one_rank_shows() -> None:

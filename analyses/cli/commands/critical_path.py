@@ -127,7 +127,7 @@ def _steps_of_ranks(options: argparse.Namespace) -> list[RankSteps]:
     from hta_graph.paths.step_table import notable_steps, step_rows
 
     graph = RankInputs.of(options).job_or_graph(WindowArgs().summary_with_causes)
-    # Each rank alone, then the job; for many ranks only the job.
+    # Each rank alone, then the job; of rank summaries only the job.
     asked = [graph]
     if graph.is_job and not has_partial_rows(graph):
         asked = [*(graph.graph(part.rank) for part in graph.rank_graphs), graph]
