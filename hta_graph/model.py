@@ -92,7 +92,7 @@ class Evidence(_Named):
     INFERRED = 1
 
 
-class Rule(_Named):
+class EdgeRule(_Named):
     """The named rule that produced an edge; ``RECORDED``: the trace records it."""
 
     RECORDED = 0

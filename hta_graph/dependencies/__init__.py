@@ -6,5 +6,4 @@ context           what every rule is given: calls, launches, the profiler's sync
 wait_resolution   for which record each wait of a stream is; by timing where the file does not say
 inferred_waits    waits of which the file has no record at all
 host, streams, synchronization    the rules, one function for each kind of edge
-rules             the list of all rules
 """

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hta_graph.base.log import log_warning
+from hta_graph.base.errors import log_warning
 from hta_graph.base.progress import begin_stage
 from hta_graph.base.storage.location import Location, expand_file_lists
 from hta_graph.multi_rank.read_options import Progress, ReadOptions, Report, no_progress
@@ -105,9 +105,9 @@ class JobSource(ReadOptions):
         Raises:
             HtaGraphError: a file is broken and there is no one to report it to; or nothing can be read.
         """
-        from hta_graph.multi_rank.rank_request import RankRequest
+        from hta_graph.multi_rank.read_engine import RankRequest
         from hta_graph.multi_rank.read_ranks import read_inputs
-        from hta_graph.store.kept_answers import with_kept_answers
+        from hta_graph.store.trace_cache import with_kept_answers
 
         begin_stage("reading traces")
         with_others = communications or summary is not None

@@ -22,10 +22,9 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import FIRST_CUSTOM_RULE, EdgeTable, WaitCalls, custom_rule, labels_of_custom_rules
 from hta_graph.graph.timeline import Nesting, Timeline
 from hta_graph.graph.validate import edges_on_a_cycle
-from hta_graph.model import CPU_KINDS, EdgeKind, EventKind, Ids, Rule, kind_mask
+from hta_graph.model import CPU_KINDS, EdgeKind, EdgeRule, EventKind, Ids, kind_mask
 from hta_graph.store.entry_file import Column, Entry
-from hta_graph.trace.gpu_clock import GpuClock
-from hta_graph.trace.table import Trace
+from hta_graph.trace.table import GpuClock, Trace
 
 TableDescription = dict[str, Any]
 AttachedTables = Mapping[str, type[Any]]
@@ -111,7 +110,7 @@ def read_graph(record: dict[str, Any], columns: Iterator[Column], attached: Atta
     """
     trace: Trace = read_table(Trace, record["trace"], columns)
     edges: EdgeTable = read_table(EdgeTable, record["edges"], columns)
-    if edges.rule.max(initial=0) >= len(Rule):
+    if edges.rule.max(initial=0) >= len(EdgeRule):
         edges = _with_own_rules(edges, msgspec.convert(record["rules"], dict[str, int]))
     calls: WaitCalls = read_table(WaitCalls, record["wait_calls"], columns)
     notes = msgspec.convert(record["notes"], dict[str, int])
@@ -189,7 +188,7 @@ def _take_order(timeline: Timeline, columns: Iterator[Column], violations: int) 
 
 def _custom_rules_in(edges: EdgeTable) -> dict[str, int]:
     """Return the labels of the custom rules that gave some edges, and their codes."""
-    if edges.rule.max(initial=0) < len(Rule):
+    if edges.rule.max(initial=0) < len(EdgeRule):
         return {}
     there = set(np.unique(edges.rule).tolist())
     return {label: code for label, code in labels_of_custom_rules().items() if code in there}
@@ -198,7 +197,7 @@ def _custom_rules_in(edges: EdgeTable) -> dict[str, int]:
 def _with_own_rules(edges: EdgeTable, rules: Mapping[str, int]) -> EdgeTable:
     """Give the custom rules of edges the codes that they have in this process; unknown codes become -1."""
     codes = np.full(256, -1, np.int8)
-    codes[: len(Rule)] = np.arange(len(Rule))
+    codes[: len(EdgeRule)] = np.arange(len(EdgeRule))
     for label, code in rules.items():
         codes[code] = custom_rule(label)
     return EdgeTable(edges.source, edges.target, edges.kind, freeze(codes[edges.rule.view(np.uint8)]))

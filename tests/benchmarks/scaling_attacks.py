@@ -17,8 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analyses.cli.all_commands import COMMANDS
-from analyses.cli.command import Command, CommandGroup
+from analyses.cli.command import Command, CommandGroup, every_command
 from analyses.cli.main import main as run_command
 from tests.benchmarks.machine_description import machine, versions
 from tests.benchmarks.scaling_traces import FOLDERS, SHAPES, write_folder, write_shape
@@ -109,7 +108,7 @@ def questions(shape: str) -> Iterator[list[str]]:
 
 
 def _command_names() -> Iterator[str]:
-    for command in COMMANDS:
+    for command in every_command():
         if isinstance(command, CommandGroup):
             yield from (f"{command.name} {inner.name}" for inner in command.commands)
         elif isinstance(command, Command):

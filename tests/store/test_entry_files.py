@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hta_graph.store import stored_content as contents
+from hta_graph.store import trace_cache
 from hta_graph.store.cache_folder import CacheFolder
 from hta_graph.store.entry_file import ALIGNMENT, DamagedEntryError, Entry, entry_pieces, read_entry
-from hta_graph.store.stored_content import is_unchanged, stored_content
+from hta_graph.store.trace_cache import is_unchanged, stored_content
 from hta_graph.trace.memory_limit import limit_memory
 
 NAME, OTHER = "0" * 40, "1" * 40
@@ -188,7 +188,7 @@ def test_content_is_hashed_again_unless_a_change_would_show(tmp_path: Path, monk
     assert not first.is_settled  # written just now: a second change may leave the same times
     assert is_unchanged(path, first)
     assert stored_content(path, lambda _: "noted") == first
-    monkeypatch.setattr(contents, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(trace_cache, "SETTLED_NS", -(10**12))
     noted = stored_content(path, lambda _: "noted")
     assert noted is not None
     assert (noted.digest, noted.is_settled, is_unchanged(path, noted)) == ("noted", True, True)

@@ -154,10 +154,10 @@ def test_every_engine_knows_which_pictures_the_server_wrote(started: Path) -> No
 
 
 def answered_in_process(root: Path, memory: int) -> list[dict[str, Any]]:
-    from analyses.mcp.engine import Engine
+    from analyses.mcp.engine import Answerer
 
     out = io.BytesIO()
-    Engine(out).answer("open", {}, 0, memory, root=str(root), output=None, written=[])
+    Answerer(out).answer("open", {}, 0, memory, root=str(root), output=None, written=[])
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
