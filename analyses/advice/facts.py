@@ -39,6 +39,9 @@ DOMINANT_SHARE = 0.8
 RAISES = False
 """Whether a sentence that says more than rows allow is an error: tests set this; else it says "at most"."""
 
+NAMES_LISTED = 3
+"""How many names evidence lists."""
+
 HOST_CLASSES = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING)
 """The classes of time in which the path is on a CPU thread, in recorded work or in none."""
 
@@ -230,13 +233,13 @@ class PathFacts:
         """How long the path is on the host (ns)."""
         return self.class_ns(*HOST_CLASSES)
 
-    def largest_names(self, chosen: Bools, count: int = 3) -> list[tuple[str, int, int]]:
+    def largest_names(self, chosen: Bools) -> list[tuple[str, int, int]]:
         """Return the names that own most of some pieces: name, time (ns), number of events."""
         pieces, (codes, texts) = self.path.segment_table, row_labels(self.graph)
         rows = np.flatnonzero(chosen & (pieces.event >= 0))
         event, code = pieces.event[rows], codes[pieces.event[rows]]
         sums = summed_by(code, self.lengths[rows], len(texts))
-        largest = np.argsort(-sums, kind="stable")[:count]
+        largest = np.argsort(-sums, kind="stable")[:NAMES_LISTED]
         return [(texts[at], int(sums[at]), len(distinct(event[code == at]))) for at in largest.tolist() if sums[at]]
 
     def name_around(self, chosen: Bools, times: Ints) -> str | None:

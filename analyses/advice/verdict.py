@@ -261,11 +261,8 @@ def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) 
     ]
 
 
-def representative_rank(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> int:
-    """Return the rank that delays the job, if one does, else the one with the longest window."""
-    found = verdict_of_job(job) if job else None
-    if found is not None and found.rank in paths:
-        return int(found.rank or 0)
+def representative_rank(paths: Mapping[int, CriticalPath]) -> int:
+    """Return the rank with the longest window."""
     return max(paths, key=lambda rank: paths[rank].length_ns)
 
 

@@ -104,13 +104,13 @@ def enumerated(parts: Sequence[object]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def and_more(hidden: int, one: str, many: str = "") -> list[str]:
+def and_more(hidden: int, one: str) -> list[str]:
     """Count the rows that a list leaves out, as the line below it.
 
     >>> and_more(12, "host"), and_more(0, "host")
     (['  … and 12 more hosts; --json FILE lists all'], [])
     """
-    what = one if hidden == 1 else many or f"{one}s"
+    what = one if hidden == 1 else f"{one}s"
     return [f"  … and {hidden:,} more {what}; --json FILE lists all"] * (hidden > 0)
 
 

@@ -194,9 +194,9 @@ def _channels(data: Tensor) -> int:
     return data.shape[1]
 
 
-def _channel_statistics(data: Tensor, count: int = 2) -> Tensor:
-    """Return as many numbers for each channel, in the type in which sums are kept."""
-    return Tensor((count, _channels(data)), accumulation_type(data.dtype))
+def _channel_statistics(data: Tensor) -> Tensor:
+    """Return two numbers for each channel, in the type in which sums are kept."""
+    return Tensor((2, _channels(data)), accumulation_type(data.dtype))
 
 
 def _batch_norm_forward(call: OperatorCall, *, training: bool | None) -> Demand:
