@@ -5,7 +5,7 @@ A drawing stays small: bars shorter than a resolution are merged into one per in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -180,13 +180,7 @@ def lane_order(graph: DependencyGraph) -> Ints:
 
 EVENT_GROUPS = ("annotation", "cpu_op", "runtime", "kernel", "communication", "waiting", "memcpy", "memset", "other")
 """What distinguishes events in a drawing: their kinds, what communicates, and in a job what waits for other ranks."""
-EVENT_WORDS: Mapping[str, str] = {
-    "cpu_op": "operator",
-    "runtime": "runtime call",
-    "memcpy": "copy",
-    "memset": "memset",
-    "waiting": "waiting for other ranks",
-}
+EVENT_WORDS = {"cpu_op": "operator", "runtime": "runtime call", "memcpy": "copy", "waiting": "waiting for other ranks"}
 """What those are called in legends that are not called by their keys."""
 BAR_GROUPS = (*(bound.label for bound in BoundBy), *EVENT_GROUPS, "path")
 """What a bar's group counts: the classes of a path, the kinds of events, and where a path runs."""
