@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.graph.job_graph import JobGraph
     from hta_graph.model import EdgeKind, EventKind
-    from hta_graph.multi_rank.build_job import build_job, read_job
-    from hta_graph.multi_rank.read_ranks import read_graphs
+    from hta_graph.multi_rank.build_job import build_job
+    from hta_graph.multi_rank.job_source import read_graphs, read_job
     from hta_graph.paths.critical_path import CriticalPath
     from hta_graph.paths.windows import annotation, between, step, whole
     from hta_graph.store.save import load_graph, save_graph
@@ -55,8 +55,8 @@ _HOME = {
     "critical_path": "hta_graph.build.from_trace",
     "from_dataframes": "hta_graph.build.from_dataframes",
     "load_graph": "hta_graph.store.save",
-    "read_graphs": "hta_graph.multi_rank.read_ranks",
-    "read_job": "hta_graph.multi_rank.build_job",
+    "read_graphs": "hta_graph.multi_rank.job_source",
+    "read_job": "hta_graph.multi_rank.job_source",
     "read_trace": "hta_graph.trace.read",
     "read_traces": "hta_graph.trace.read",
     "render": "hta_graph.export.picture",

@@ -1,7 +1,8 @@
 """The deep run: fuzz, attacks and costs at size, and its page: ``python -m tests.deep_run [--scale 0.1] [STEP …]``.
 
 Each step has a section of ``tests/deep_run.md`` that says when, at which commit and with how many cases
-it last ran; a run of some steps leaves the other sections as they are.
+it last ran; a run of some steps leaves the other sections as they are. What is damaged follows from a new seed in every
+run, which its command shows; ``--seed N`` repeats it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hta_graph.base.text.sanitize import sanitize_lines
+from tests.support.fuzzing import new_seed
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "tests" / "deep_run.md"
@@ -27,18 +29,18 @@ HEAD = """# Deep run results
 """
 MOST_LINES = 60
 PYTHON = sys.executable
-Step = Callable[[float], list[str]]
+Step = Callable[[float, int], list[str]]
 
 
 def _fuzz(module: str, cases: int) -> Step:
-    def command(scale: float) -> list[str]:
-        return [PYTHON, "-m", module, "--cases", str(max(1, round(cases * scale))), "--seed", f"{_today():%Y%m%d}"]
+    def command(scale: float, seed: int) -> list[str]:
+        return [PYTHON, "-m", module, "--cases", str(max(1, round(cases * scale))), "--seed", str(seed)]
 
     return command
 
 
 def _always(*words: str) -> Step:
-    return lambda _: list(words)
+    return lambda *_: list(words)
 
 
 STEPS: dict[str, tuple[str, Step]] = {
@@ -63,10 +65,10 @@ def _today() -> datetime:
     return datetime.now(UTC)
 
 
-def run(name: str, scale: float) -> tuple[bool, str]:
+def run(name: str, scale: float, seed: int) -> tuple[bool, str]:
     """Run a step; return whether nothing failed, and its section."""
     title, step = STEPS[name]
-    command = step(scale)
+    command = step(scale, seed)
     began = time.monotonic()
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "HTA_GRAPH_DEPTH": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -102,12 +104,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Fuzz, attacks and costs at size.")
     parser.add_argument("steps", nargs="*", metavar="STEP", help=f"of {', '.join(STEPS)}; all by default")
     parser.add_argument("--scale", type=float, default=1.0, help="this share of the cases that are damaged")
+    parser.add_argument("--seed", type=int, default=new_seed(), help="of what is damaged; a new one by default")
     options = parser.parse_args(arguments)
     if unknown := set(options.steps) - set(STEPS):
         parser.error(f"no such step: {', '.join(sorted(unknown))}")
     failed = 0
     for name in options.steps or STEPS:
-        succeeded, section = run(name, options.scale)
+        succeeded, section = run(name, options.scale, options.seed)
         failed += not succeeded
         sys.stdout.write(f"{section}\n")
         sys.stdout.flush()

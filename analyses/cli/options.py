@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 
-from analyses.cli.path_args import AnswerFile, InputFile, InputTraces, OutputFile, OutputFileOrFolder, ReusedFolder
+from analyses.cli.path_args import (
+    AnswerFile,
+    InputFile,
+    InputTraces,
+    JsonFile,
+    OutputFile,
+    OutputFileOrFolder,
+    ReusedFolder,
+)
 from analyses.declare.arg_types import RANK, STEP, expected, share_of_one, size_in_bytes, whole_number
 from analyses.declare.description import Flag, FlagReader
 
@@ -145,7 +153,7 @@ def add_flight(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add machine-readable output, and how an answer is printed without it."""
     output = heading(parser, OUTPUT)
-    output.add_argument("--json", type=OutputFile, metavar="FILE", help="write JSON (- for standard output)")
+    output.add_argument("--json", type=JsonFile, metavar="FILE", help="write JSON (- for standard output)")
     output.add_argument("--wide", action="store_true", help="print tables in full width")
 
 
@@ -179,7 +187,7 @@ def add_text_output(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         dest="answer",
-        type=AnswerFile,
+        type=OutputFile,
         metavar="FILE",
         help="write to FILE (default: standard output)",
     )

@@ -11,9 +11,9 @@ from io import StringIO
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO
 
-from analyses.display.stderr import say
+from analyses.cli.path_args import JsonFile
+from analyses.display.stderr import clear_progress, say
 from hta_graph.base.errors import UsageError
-from hta_graph.base.progress import clear_stage
 from hta_graph.base.storage.location import is_remote, resolve_location
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def resolve_answer_file(options: argparse.Namespace) -> None:
         raise UsageError(f"{target}: this command writes {', '.join(formats)} or text; name another file")
     if getattr(options, option):
         raise UsageError(f"{target}: --{option} names this output too; omit one of them")
-    setattr(options, option, target)
+    setattr(options, option, JsonFile(target) if option == "json" else target)
     options.answer = None
 
 
@@ -152,7 +152,7 @@ def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None 
     """Print the lines of an answer, by default on standard output."""
     from analyses.display.console import print_lines as write  # late: --help needs no tables
 
-    clear_stage()
+    clear_progress()
     write(lines, wide=wide, to=to)
 
 

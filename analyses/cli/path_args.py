@@ -49,15 +49,31 @@ class InputFile(PathArgument):
 
 
 class OutputFile(PathArgument):
-    """A file that is written; ``-`` is standard output."""
+    """A file that is written; ``-`` is standard output. Where it has a kind, it replaces only files of this kind."""
 
     __slots__ = ()
+    kind = ""
+
+
+class JsonFile(OutputFile):
+    """A file that gets an answer as JSON."""
+
+    __slots__ = ()
+    kind = "JSON answer of hta-graph"
+
+
+class BaselineFile(OutputFile):
+    """A file that gets a baseline."""
+
+    __slots__ = ()
+    kind = "baseline of hta-graph"
 
 
 class AnswerFile(OutputFile):
     """A file that gets an answer, in the format that its suffix selects."""
 
     __slots__ = ()
+    kind = "text"
 
 
 class OutputFolder(PathArgument):
@@ -99,9 +115,13 @@ def check_paths(options: argparse.Namespace) -> None:
     ]
     # Folders are expanded only where something is written: a table on the terminal overwrites nothing.
     if files or folders:
-        from hta_graph.base.storage.output_paths import check_outputs  # late: --help needs nothing that writes
+        # late: --help needs nothing that writes
+        from hta_graph.base.storage.output_paths import check_outputs, check_replaced
 
         check_outputs(files, input_files(options), folders)
+        for item in files:
+            if item.kind:
+                check_replaced(item, item.kind)
 
 
 PATTERN_OR_LIST = re.compile(r"[*?\[]|^@")

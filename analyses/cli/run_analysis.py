@@ -42,7 +42,7 @@ def read_ranks(
     if not window_args.per_step and not window_args.names_nothing:
         window_args.window()  # an invalid window is refused before anything is read
     few = {"no": None, "yes": lambda _: window_args.summary_request(), "with causes": window_args.summary_with_causes}
-    return ranks.all_ranks(few=few[from_summaries])
+    return ranks.graphs_by_rank(few=few[from_summaries])
 
 
 def scopes_of(graphs: Mapping[int, DependencyGraph], window_args: WindowArgs) -> list[Scope]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,9 +64,35 @@ def plotly_objects() -> Any:
     return go
 
 
+MARKUP = re.compile(r"&lt;(br|extra|/extra)&gt;")
+"""What figures have of markup themselves: nothing in it leads anywhere."""
+
+
+@cache
+def figure_type() -> type[Figure]:
+    """Return the type of figures: Plotly takes texts for markup, and names in a trace may be any."""
+
+    class PlainTextFigure(plotly_objects().Figure):  # type: ignore[misc, name-defined, unused-ignore]
+        def to_dict(self) -> dict[str, Any]:
+            return _as_plain_text(super().to_dict())  # type: ignore[no-any-return]
+
+    return PlainTextFigure
+
+
+def _as_plain_text(value: Any) -> Any:
+    """Escape all texts of a figure, as it is shown or written."""
+    if isinstance(value, str):
+        return MARKUP.sub(r"<\1>", escape(sanitize_lines(value), quote=False))
+    if isinstance(value, dict):
+        return {key: _as_plain_text(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.dtype.kind in "OU"):
+        return [_as_plain_text(inner) for inner in value]
+    return value
+
+
 def new_figure(*, title: str, x: str = "", y: str = "") -> Figure:
     """Make an empty figure in the common look: transparent, so that the page behind decides light or dark."""
-    made = plotly_objects().Figure()
+    made = figure_type()()
     made.update_layout(
         title={"text": title, "x": 0.01},
         font={"family": "system-ui, sans-serif", "size": 13, "color": GREY},
@@ -91,7 +121,6 @@ def stacked_share_bars(frame: pd.DataFrame, parts: Sequence[str], *, title: str)
     """Draw one stacked bar per row of a table with ``rank``, ``scope``, ``{part}_ns`` and ``{part}_share`` columns."""
     if frame.empty or not frame["window_ns"].any():
         return empty_figure(title, "no GPU activity was recorded")
-    go = plotly_objects()
     made = new_figure(title=title, y="share of the window")
     labels = row_labels(frame)
     for part in parts:
@@ -105,7 +134,7 @@ def stacked_share_bars(frame: pd.DataFrame, parts: Sequence[str], *, title: str)
         )
     made.update_layout(barmode="stack", bargap=0.3)
     made.update_yaxes(tickformat=".0%", range=[0, 1])
-    return go.Figure(made)
+    return made
 
 
 def step_lines(lines: Mapping[str, tuple[Numbers, Numbers]], *, title: str, x: str, y: str) -> Figure:
@@ -179,11 +208,10 @@ def figure_html(made: Figure, title: str) -> bytes:
     """Return a page of its own that needs no network and follows the reader's light or dark setting."""
     from plotly.offline import get_plotlyjs
 
-    # The library's own text stays as it is; names stand in the figure's.
-    body = made.to_html(full_html=False, include_plotlyjs=False, config=CONFIG, default_height="90vh")
-    library = f"<script>window.PlotlyConfig = {{MathJaxConfig: 'local'}};\n{get_plotlyjs()}</script>"
-    figure = f"{library}\n{sanitize_lines(body)}"
-    return page_of("figure.html", policy=False, title=title, figure=figure)
+    library = f"window.PlotlyConfig = {{MathJaxConfig: 'local'}};\n{get_plotlyjs()}"
+    # Plotly's JSON has no character that could end the script.
+    drawn = f"const made = {made.to_json()};\nPlotly.newPlot('figure', made.data, made.layout, {json.dumps(CONFIG)});"
+    return page_of("figure.html", script=f"{library}\n{drawn}", title=title)
 
 
 def can_show() -> bool:

@@ -17,25 +17,27 @@ if TYPE_CHECKING:
 TEMPLATES = "report/templates"
 
 
-def page_of(template: str, *, scripts: Sequence[str] = (), policy: bool = True, **values: Any) -> bytes:
+def page_of(template: str, *, scripts: Sequence[str] = (), script: str = "", **values: Any) -> bytes:
     """Render a page; every value is text.
+
+    Its security policy holds the digest of its script: no other script runs and nothing is loaded, whatever the names
+    in a trace are.
 
     Args:
         template: a file of the folder of templates.
         scripts: files there that run on the page, as one script.
-        policy: let no other script run and nothing be loaded, whatever the names in a trace are: the page's security
-            policy holds the digest of its script.
+        script: what else runs there, behind them.
         values: what the template names.
     """
     from markupsafe import Markup
 
-    script = "\n".join(_file_text(name) for name in scripts)
+    script = "\n".join([*map(_file_text, scripts), *([script] if script else [])])
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     text = part_of(
         template,
         style=Markup(_file_text("style.css")),  # noqa: S704 - a file of the package
-        script=Markup(script),  # noqa: S704 - files of the package
-        digest=digest if policy else "",
+        script=Markup(script),  # noqa: S704 - files of the package, and what our own code wrote
+        digest=digest,
         **values,
     )
     # Text that no encoding can write becomes question marks.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Self, TextIO
@@ -48,10 +48,17 @@ def terminal_columns(file: TextIO) -> int | None:
 
 def say(line: str) -> None:
     """Print a line about the work on standard error, unless that is closed."""
-    clear_stage()
+    clear_progress()
     with suppress(OSError):
         write_lines([line], sys.stderr)
         sys.stderr.flush()
+
+
+def clear_progress() -> None:
+    """Remove what is shown of the work before other text is printed; the next progress shows it again."""
+    clear_stage()
+    while _BARS:
+        _BARS[-1].clear()
 
 
 def is_terminal() -> bool:
@@ -75,24 +82,32 @@ class ProgressLine:
             clear_stage()
             self._shown = _new_bar(self._what, total)
             self._shown.start()
+            _BARS.append(self)
         self._shown.update(self._shown.task_ids[0], completed=done, refresh=True)
-
-    def say(self, line: str) -> None:
-        """Print a line that stays."""
-        self.clear()
-        say(line)
 
     def clear(self) -> None:
         """Remove the bar until the next update."""
         if self._shown is not None:
             self._shown.stop()
             self._shown = None
+            _BARS.remove(self)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.clear()
+
+
+_BARS: list[ProgressLine] = []
+"""The bars that are shown: at most one."""
+
+
+@contextmanager
+def shown_progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar within this block; it gives what is called with the progress made."""
+    with ProgressLine(what) as bar:
+        yield bar.update
 
 
 SHOWN_AFTER_S = 0.5

@@ -69,13 +69,13 @@ class RankGraphs(Mapping[int, DependencyGraph]):
 
 def _read_graphs(paths: Paths) -> dict[int, DependencyGraph]:
     """Read the traces in parallel; ranks come from a mapping, else from headers, names and order."""
-    from analyses.display.stderr import ProgressLine
-    from hta_graph.multi_rank.read_ranks import read_graphs
+    from analyses.display.stderr import ProgressLine, say
+    from hta_graph.multi_rank.job_source import read_graphs
 
     if isinstance(paths, Mapping):
         return _read_graphs_by_rank(paths)
     with ProgressLine("reading traces") as line:
-        return {found.trace.rank or 0: found for found in read_graphs(paths, say=line.say, progress=line.update)}
+        return {found.trace.rank or 0: found for found in read_graphs(paths, say=say, progress=line.update)}
 
 
 def _read_graphs_by_rank(paths: Mapping[int, Location]) -> dict[int, DependencyGraph]:
@@ -84,7 +84,7 @@ def _read_graphs_by_rank(paths: Mapping[int, Location]) -> dict[int, DependencyG
     Of a file into which several ranks were merged each rank gets its own graph.
     """
     from analyses.display.stderr import ProgressLine
-    from hta_graph.multi_rank.read_ranks import read_graphs
+    from hta_graph.multi_rank.job_source import read_graphs
 
     with ProgressLine("reading traces") as line:
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 from typing import Any, BinaryIO
 
@@ -50,8 +51,9 @@ class Engine:
     def clear(self) -> None:
         """Nothing is shown."""
 
-    def answer(self, tool: str, arguments: dict[str, Any], files: ServedFiles, keep: int, memory: int) -> None:
+    def answer(self, tool: str, arguments: dict[str, Any], keep: int, memory: int, **served: Any) -> None:
         """Answer a question; what cannot be answered is an answer too."""
+        files = ServedFiles(Path(served["root"]), served["output"] and Path(served["output"]), set(served["written"]))
         question = Question(files, self._traces, arguments)
         self._traces.limit = keep
         with listen_to_stages(self), within_memory(memory or None), limited_data(memory or NO_LIMIT):
@@ -84,6 +86,4 @@ def serve() -> None:
     with suppress(BrokenPipeError):
         engine.write(stage="ready")
         while True:
-            question = json.loads(asked.get())
-            files = ServedFiles.of(**question.pop("files"))
-            engine.answer(**question, files=files)
+            engine.answer(**json.loads(asked.get()))

@@ -31,7 +31,7 @@ PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from analyses.mcp.engine impo
 """A fresh interpreter with this one's search path."""
 
 Report = Callable[[float, float | None, str], Awaitable[None]]
-"""Tells the client which stage of its question runs."""
+"""Reports to the client which stage of its question runs."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class Engine:
     process: Process
     lines: BufferedByteReceiveStream
     trace: Any = None
-    """What it was asked about last."""
+    """What its last question was about."""
     held: int = 0
     """How much memory (bytes) its traces take."""
     is_taken: bool = False
     is_ready: bool = False
     is_asked: bool = False
-    """Whether it owes an answer: where nobody waits for that any more, it is killed."""
+    """Whether it owes an answer: where no one waits for that any more, it is killed."""
 
     @classmethod
     async def start(cls, root: str) -> Self:
@@ -139,7 +139,9 @@ class Engines:
         return {
             "tool": tool.name,
             "arguments": arguments,
-            "files": self.files.as_json,
+            "root": str(self.files.root),
+            "output": self.files.output and str(self.files.output),
+            "written": sorted(self.files.written),
             "keep": self.limits.keep - others,
             "memory": self.limits.memory,
         }

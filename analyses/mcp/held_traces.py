@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,15 +14,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from analyses.cli.rank_inputs import RankInputs
+from analyses.cli.rank_inputs import cache_folder
 from analyses.cli.window_args import WindowArgs
 from analyses.display.sentence_format import counted
+from analyses.display.stderr import say
 from analyses.mcp.answers import Rows
-from hta_graph.base.errors import TraceError, UsageError
+from hta_graph.base.errors import HtaGraphError, TraceError, UsageError
+from hta_graph.base.memory import keep_freed_memory
 from hta_graph.base.storage.location import Location
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ints
 from hta_graph.multi_rank.build_job import build_job
+from hta_graph.multi_rank.job_source import JobSource
+from hta_graph.store.cache_folder import CacheFolder
+from hta_graph.store.trace_cache import GraphCache
 from hta_graph.trace.event_args import row_offsets
 from hta_graph.trace.rank_files import expand_inputs
 
@@ -38,7 +43,8 @@ class HeldTrace:
     Each is made when asked for: a further page of an answer costs nothing.
     """
 
-    inputs: RankInputs
+    inputs: JobSource
+    left_out: Sequence[HtaGraphError] = ()
     offsets: dict[Path, Ints] = field(default_factory=dict)
     answers: dict[Any, Any] = field(default_factory=dict)
     _summary_jobs: dict[Any, DependencyGraph] = field(default_factory=dict)
@@ -69,12 +75,7 @@ class HeldTrace:
             UsageError: there are too many to hold.
         """
         self.check_not_many()
-        if self.inputs.rank is not None:
-            one = self.inputs.one_graph()
-            return {one.rank or 0: one}
-        if self.inputs.count_files() == 1:
-            return {graph.rank or 0: graph for graph in self.inputs.graphs_of_one_file()}
-        return self.inputs.all_ranks(communications=True)
+        return self.inputs.graphs_by_rank(communications=self.inputs.names_job)
 
     @cached_property
     def _graph(self) -> DependencyGraph:
@@ -92,7 +93,7 @@ class HeldTrace:
 
     def ranks_with_causes(self, window: WindowArgs) -> dict[int, DependencyGraph]:
         """Return the graphs of all ranks; of many ranks summaries with the causes of waits."""
-        return self.inputs.all_ranks(few=window.summary_with_causes) if self.inputs.many_ranks else self.ranks
+        return self.inputs.graphs_by_rank(few=window.summary_with_causes) if self.inputs.many_ranks else self.ranks
 
     def is_only_rank(self, rank: int | None) -> bool:
         """Return whether the trace has been read and holds this rank alone."""
@@ -159,8 +160,13 @@ class HeldTraces:
     """The traces in memory by what was asked for, the least recently used one first."""
 
     limit: int
+    folder: CacheFolder | None = field(default_factory=cache_folder)
+    """Where graphs are kept beyond this process."""
     _held: OrderedDict[Any, HeldTrace] = field(default_factory=OrderedDict)
     _sizes: dict[Any, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        keep_freed_memory()
 
     def get(self, place: Path, rank: int | None) -> HeldTrace:
         """Return a trace, read anew if its files have changed since.
@@ -176,9 +182,17 @@ class HeldTraces:
         for old in [one for one in self._held if one[:2] == key[:2] and one != key]:
             self._drop(old)
         if key not in self._held:
-            self._held[key] = HeldTrace(RankInputs([place], rank))
+            self._held[key] = self._trace(place, rank)
         self._held.move_to_end(key)
         return self._held[key]
+
+    def _trace(self, place: Path, rank: int | None) -> HeldTrace:
+        left_out: list[HtaGraphError] = []
+        # What a cache knows of files holds for as long as they do not change: each trace has its own.
+        cache = None if self.folder is None else GraphCache(self.folder)
+        ranks = None if rank is None else [rank]
+        source = JobSource(inputs=[place], ranks=ranks, cache=cache, report=left_out.append, say=say)
+        return HeldTrace(source, left_out)
 
     def keep_within_limit(self, used: Collection[HeldTrace] = ()) -> None:
         """Measure what a question left behind, and drop traces until the others fit."""
@@ -190,7 +204,6 @@ class HeldTraces:
         if self.size > self.limit:
             for held in self._held.values():
                 held.answers.clear()
-        gc.collect()  # a job and its path refer to each other, and the collector may be paused
 
     def _drop(self, key: Any) -> None:
         self._held.pop(key)

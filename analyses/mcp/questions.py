@@ -42,6 +42,7 @@ TO_PREDICT: Mapping[str, str] = {
     "steps_differ": "Record more steps of equal work",
 }
 """By reason for which a prediction is not reliable what the next trace should hold."""
+RECORD_BOTH = "Record both runs in the same way: same GPU, ranks, model and batch; at least two steps each."
 WINDOW = ("step", "annotation", "whole")
 
 
@@ -99,18 +100,13 @@ class Question:
     def command(self, name: str, *more: str) -> str:
         """Return the command line that writes the whole document."""
         inputs = [self[name] for name in ("trace", "before", "after") if self[name] is not None]
-        flags = [
-            word
-            for option in ("rank", "step", "annotation")
-            if self[option] is not None
-            for word in (f"--{option}", str(self[option]))
-        ]
+        given = {option: self[option] for option in ("rank", "step", "annotation") if self[option] is not None}
         whole = ["--whole"] if self["whole"] else []
-        return shlex.join(["hta-graph", name, *inputs, *flags, *whole, *more, "--json", "-"])
+        return shlex.join(["hta-graph", name, *inputs, *_flag_words(given), *whole, *more, "--json", "-"])
 
     def unread(self, held: HeldTrace) -> list[str]:
         """Say which files could not be read."""
-        errors = dict.fromkeys(error.on_command_line for error in held.inputs.left_out)
+        errors = dict.fromkeys(error.on_command_line for error in held.left_out)
         return [text.replace(f"{self.files.root}/", "") for text in errors]
 
 
@@ -121,30 +117,19 @@ def open_trace(asked: Question) -> Draft:
     """Describe a trace, or list the files that are served."""
     if asked["trace"] is None:
         files = Rows.of(asked.files.listing())
-        return Draft(
-            [
-                (
-                    f"{counted(len(files), 'file')} that may be a trace; open one of them, or a folder with one file "
-                    "per rank"
-                )
-            ],
-            tables={"files": files},
+        said = (
+            f"{counted(len(files), 'file')} that may be a trace; open one of them, or a folder with one file per rank"
         )
+        return Draft([said], tables={"files": files})
     from analyses.questions.info import info_document
 
     held = asked.held()
     if count := held.inputs.many_ranks:
-        return Draft(
-            [f"a job of {count} ranks, held as summaries; pass rank=N for one of them"],
-            {"command": asked.command("info")},
-        )
+        said = f"a job of {count} ranks, held as summaries; pass rank=N for one of them"
+        return Draft([said], {"command": asked.command("info")})
     ranks = [info_document(graph) for graph in held.ranks.values()]
-    lines = [
-        (
-            f"{counted(len(ranks), 'rank')}, {counted(sum(one['events'] for one in ranks), 'event')}, "
-            f"{counted(len(ranks[0]['steps']), 'step')}"
-        )
-    ]
+    counts = {"rank": len(ranks), "event": sum(one["events"] for one in ranks), "step": len(ranks[0]["steps"])}
+    lines = [", ".join(counted(count, of) for of, count in counts.items())]
     facts = {
         "gpus": list(dict.fromkeys(gpu for one in ranks for gpu in one["gpus"]))[:4],
         "kinds": {kind: count for kind, count in ranks[0]["kinds"].items() if count},
@@ -215,7 +200,7 @@ def _path_facts(asked: Question, path: CriticalPath, document: Mapping[str, Any]
     kept = ("window", "coverage", "job_verdict", "by_rank_ns", "held_up_ns")
     return {
         "length_ns": path.length_ns,
-        **{key: document[key] for key in kept if document.get(key) is not None},
+        **{key: document.get(key) for key in kept},
         "by_bound_ns": {key: ns for key, ns in document["by_bound_ns"].items() if ns},
         "command": asked.command("critical-path"),
     }
@@ -267,14 +252,12 @@ def what_if(asked: Question) -> Draft:
 
     found, document, headline = held.once(("what-if", window, *words), predict)
     kept = (
-        "window", "measured_ns", "predicted_ns", "saved_ns", "latency", "of_steps", "frozen_share", "inferred_share",
+        "reliable", "window", "measured_ns", "predicted_ns", "saved_ns", "latency", "of_steps", "frozen_share",
+        "inferred_share",
     )  # fmt: skip
-    tables = {
-        "changes": document["changes"],
-        "opportunities": document["opportunities"],
-        "scenarios": document["scenarios"],
-        "path_after": document["path_after"]["events"] if changes else [],
-    }
+    flags = [word for option, text in words for word in (f"--{option}", text)]
+    tables = {name: document[name] for name in ("changes", "opportunities", "scenarios")}
+    tables["path_after"] = document["path_after"]["events"] if changes else []
     cannot = {}
     if not document["reliable"]:
         why = document["reason"]
@@ -282,10 +265,7 @@ def what_if(asked: Question) -> Draft:
         cannot = cannot_answer(said, TO_PREDICT.get(why) or _recorded(found.graph, "unknown"))
     return Draft(
         [*headline, *found.replayed.remarks],
-        {
-            **{key: document[key] for key in ("reliable", *kept) if document.get(key) is not None},
-            "command": asked.command("what-if", *(word for option, text in words for word in (f"--{option}", text))),
-        },
+        {**{key: document.get(key) for key in kept}, "command": asked.command("what-if", *flags)},
         {name: Rows.of(rows) for name, rows in tables.items() if rows},
         asked.unread(held),
         cannot=cannot,
@@ -315,11 +295,7 @@ def answer_of(name: str, asked: Question, **flags: Any) -> Draft:
     has_none = not found.conclusion and not len(found.main)
     return Draft(
         found.headline or [first],
-        {
-            "window": scopes[0].label,
-            **{key: value for key, value in found.keys.items() if value is not None},
-            "command": asked.command(name, *_flag_words(flags)),
-        },
+        {"window": scopes[0].label, **found.keys, "command": asked.command(name, *_flag_words(flags))},
         tables,
         [*(notes if found.headline else notes[1:]), *asked.unread(held)],
         only_named=tuple(found.series),
@@ -354,9 +330,8 @@ def _with_longest_event(held: HeldTrace, scopes: Sequence[Scope], _: str, rows: 
 
 def kernels(asked: Question) -> Draft:
     """List the kernels that take most time."""
-    return answer_of(
-        "kernel-breakdown", asked, duration_ratio=1.0, num_kernels=asked.page.offset + (asked.page.limit or ROWS_SHOWN)
-    )
+    shown = asked.page.offset + (asked.page.limit or ROWS_SHOWN)
+    return answer_of("kernel-breakdown", asked, duration_ratio=1.0, num_kernels=shown)
 
 
 def sync_dependencies(asked: Question) -> Draft:
@@ -373,14 +348,13 @@ def sync_dependencies(asked: Question) -> Draft:
         for key in ("dependencies", "gpu_dependencies")
         if len(next(iter(document[key].columns.values())))
     }
+    index = {"dependencies": "sync_index", "gpu_dependencies": "target_index"}
     return Draft(
         [line for line in sync_headline(found) if line] or ["No call and no stream is known to wait for GPU work."],
         {"window": document["window"], "command": asked.command("sync-deps")},
         tables,
         asked.unread(held),
-        evidence=lambda name, rows: held.with_event_offsets(
-            rows, "sync_index" if name == "dependencies" else "target_index"
-        ),
+        evidence=lambda name, rows: held.with_event_offsets(rows, index[name]),
     )
 
 
@@ -412,19 +386,13 @@ def diff(asked: Question) -> Draft:
         "measure", "control_ns", "test_ns", "difference_ns", "difference_share", "noise_ns", "noise_share",
         "beyond_noise", "compared_by", "since_step", "control_job_verdict", "job_verdict", "environment", "caveats",
     )  # fmt: skip
+    facts = {key: document.get(key) for key in kept if document.get(key) != []}
     return Draft(
         conclusion or document["notes"][:1],
-        {
-            **{key: document[key] for key in kept if document.get(key) not in (None, [])},
-            "command": asked.command("diff"),
-        },
+        {**facts, "command": asked.command("diff")},
         {key: Rows.of(rows) for key, rows in document["tables"].items() if rows},
         [note for note in document["notes"] if note not in conclusion],
-        cannot=cannot_answer(
-            refused, "Record both runs in the same way: same GPU, ranks, model and batch; at least two steps each."
-        )
-        if refused
-        else {},
+        cannot=cannot_answer(refused, RECORD_BOTH) if refused else {},
     )
 
 
@@ -438,24 +406,17 @@ def explain_event(asked: Question) -> Draft:
     event = records(graph.events_of(np.array([row])))[0]
     rank = event.get("rank", graph.rank)
     edges = {"before": graph.predecessors(name), "after": graph.successors(name)}
-    tables = {
-        "around": _around(graph, row),
-        **{side: _neighbours(graph, records(found), side) for side, found in edges.items()},
-    }
+    sides = {side: _neighbours(graph, records(found), side) for side, found in edges.items()}
     own = held.graph_of_rank(rank)
+    before = counted(len(edges["before"]), "dependency", "dependencies")
     return Draft(
-        [
-            (
-                f"{event['name']}: {counted(len(edges['before']), 'dependency', 'dependencies')} before it, "
-                f"{len(edges['after'])} after it"
-            )
-        ],
+        [f"{event['name']}: {before} before it, {len(edges['after'])} after it"],
         {
             "rank": rank,
             **{key: value for key, value in event.items() if value not in (None, -1) and key != "end_ns"},
             "byte_offset": held.byte_offsets(own, [event["event_index"]])[0] if own else None,
         },
-        {key: rows for key, rows in tables.items() if len(rows)},
+        {key: rows for key, rows in {"around": _around(graph, row), **sides}.items() if len(rows)},
         evidence=lambda _, rows: held.with_event_offsets(rows, "event_index"),
     )
 
@@ -510,10 +471,11 @@ def render_picture(asked: Question) -> Draft:
         picture = drawn.lanes_picture(path) if asked["picture"] == "lanes" else drawn.path_picture(path)
     drawn.write_picture(picture, target)
     asked.files.written.add(target.name)
-    facts = {"file": target.name, "bytes": target.stat().st_size}
-    return Draft(
-        [f"{target.name} was written to the output folder"], facts, notes=[picture.left_out] if picture.left_out else []
+    said, facts = (
+        f"{target.name} was written to the output folder",
+        {"file": target.name, "bytes": target.stat().st_size},
     )
+    return Draft([said], facts, notes=[picture.left_out] if picture.left_out else [])
 
 
 ANSWERS: Mapping[str, Callable[[Question], Draft]] = {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
 
 from hta_graph.base.errors import TraceError, UsageError
+from hta_graph.base.safe_regex import shortened_repr
 from hta_graph.base.storage.location import Location
 from hta_graph.trace.rank_files import FLIGHT_FOLDER, PATTERN, expand_inputs
 
@@ -25,34 +26,21 @@ class ServedFiles:
     """The root that traces are read from, the folder that pictures are written to, and what was written there."""
 
     root: Path
-    output: Path | None
+    output: Path | None = None
     written: set[str] = field(default_factory=set)
-
-    @classmethod
-    def of(cls, root: str, output: str | None, written: Sequence[str]) -> Self:
-        """Return what :attr:`as_json` describes."""
-        return cls(Path(root), None if output is None else Path(output), set(written))
-
-    @property
-    def as_json(self) -> dict[str, Any]:
-        """What another process needs to serve the same."""
-        output = None if self.output is None else str(self.output)
-        return {"root": str(self.root), "output": output, "written": sorted(self.written)}
 
     def trace(self, name: str) -> Path:
         """Return a trace or a folder of traces below the root; links that lead out of it count as outside.
 
-        That is what others are told. They may change it at once, so files are opened as ``open_local`` does.
+        Others may replace it at once: ``open_local`` decides what is read, and this only says why something is not.
 
         Raises:
             TraceError: nothing there may be a trace.
             UsageError: the name is no path below the root.
         """
         if not name or "\0" in name or "://" in name or name.startswith(("@", "~")) or ".." in Path(name).parts:
-            raise UsageError(
-                f"{name!r} is not a relative path; URLs, file lists and '..' are not served, name a file below the "
-                "folder"
-            )
+            hint = "URLs, file lists and '..' are not served, name a file below the folder"
+            raise UsageError(f"{shortened_repr(name)} is not a relative path; {hint}")
         place = self.root / name
         self._check_inside(name, [place])
         self._check_kind(name, place)
@@ -65,9 +53,9 @@ class ServedFiles:
             if not self._is_inside(path):
                 steps = [path, *path.parents]
                 link = next((step for step in reversed(steps) if step.is_symlink() and not self._is_inside(step)), None)
-                cause = (
-                    f"{name!r} is not below" if link is None else f"{self.relative(link)!r} is a link that leads out of"
-                )
+                cause = f"{shortened_repr(name)} is not below"
+                if link is not None:
+                    cause = f"{shortened_repr(self.relative(link))} is a link that leads out of"
                 raise UsageError(f"{cause} the served folder; {NAME_ANOTHER}")
 
     def _is_inside(self, path: Path) -> bool:
@@ -77,11 +65,14 @@ class ServedFiles:
 
     @staticmethod
     def _check_kind(name: str, place: Path) -> None:
-        if not place.exists():
+        mode = 0
+        with suppress(OSError, ValueError):
+            mode = place.stat().st_mode
+        if not mode:
             hint = "patterns are not served, " if PATTERN.search(name) else ""
-            raise UsageError(f"{name!r}: no such file; {hint}{NAME_ANOTHER}")
-        if not place.is_dir() and not place.is_file():
-            raise UsageError(f"{name!r} is neither a file nor a folder; {NAME_ANOTHER}")
+            raise UsageError(f"{shortened_repr(name)}: no such file; {hint}{NAME_ANOTHER}")
+        if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+            raise UsageError(f"{shortened_repr(name)} is neither a file nor a folder; {NAME_ANOTHER}")
 
     def relative(self, path: object) -> str:
         """Return a path without the root in front of it."""
@@ -112,10 +103,10 @@ class ServedFiles:
             raise UsageError("this server writes no files; start it with --output DIR")
         if not FILE_NAME.fullmatch(name) or not name.endswith(PICTURE_ENDINGS):
             raise UsageError(
-                f"{name!r} is not a file name; use letters, digits, '-', '_' and '.', and end it in "
+                f"{shortened_repr(name)} is not a file name; use letters, digits, '-', '_' and '.', and end it in "
                 f"{', '.join(PICTURE_ENDINGS)}"
             )
         target = self.output / name
         if target.is_symlink() or (target.exists() and name not in self.written):
-            raise UsageError(f"{name!r} exists in the output folder; choose another name")
+            raise UsageError(f"{shortened_repr(name)} exists in the output folder; choose another name")
         return target

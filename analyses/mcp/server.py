@@ -89,13 +89,10 @@ class TraceServer(MCPServer):  # type: ignore[misc]
             hints = types.ToolAnnotations(
                 read_only_hint=not tool.writes, destructive_hint=False, idempotent_hint=True, open_world_hint=False
             )
+            title = tool.name.replace("_", " ").capitalize()
             asked = _question(tool, engines)
-            self.add_tool(asked, tool.name, tool.title, tool.description, hints, structured_output=False)
-        self.add_resource(
-            TextResource(
-                uri=GUIDE, name="guide", title="How to read the answers", mime_type="text/markdown", text=GUIDE_TEXT
-            )
-        )
+            self.add_tool(asked, tool.name, title, tool.description, hints, structured_output=False)
+        self.add_resource(TextResource(uri=GUIDE, name="guide", mime_type="text/markdown", text=GUIDE_TEXT))
         for name in schema_names():
             uri, kind = f"{SCHEMAS}{name}", "application/schema+json"
             self.add_resource(TextResource(uri=uri, name=f"schema-{name}", mime_type=kind, text=schema_text(name)))
@@ -140,12 +137,9 @@ def _result(text: str, *, is_error: bool) -> types.CallToolResult:
 
 
 def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = {
-        name: {key: argument[key] for key in SHOWN if key in argument}
-        for name, argument in schema["properties"].items()
-    }
+    own = {name: {key: of[key] for key in SHOWN if key in of} for name, of in schema["properties"].items()}
     required = schema.get("required", [])
-    return {"type": "object", "properties": arguments, "required": required, "additionalProperties": False}
+    return {"type": "object", "properties": own, "required": required, "additionalProperties": False}
 
 
 @asynccontextmanager
@@ -163,15 +157,7 @@ async def _ended_with(engines: Engines) -> AsyncIterator[None]:
 
 def serve(files: ServedFiles, limits: Limits) -> None:
     """Answer until the client closes standard input."""
-    say(_serving(limits))
+    kept = f"traces stay in memory up to {limits.keep / 2**20:,.0f} MiB, then the least recently used one is dropped"
+    say(f"hta-graph: serving; a question takes at most {limits.seconds} s; {kept}")
     TraceServer(Engines(files, limits)).run()
     sys.stdout.flush()
-
-
-def _serving(limits: Limits) -> str:
-    """Say that the server is ready, what it keeps, and what a question may take."""
-    kept = f"{limits.keep / 2**20:,.0f} MiB"
-    return (
-        f"hta-graph: serving; a question takes at most {limits.seconds} s; traces stay in memory up to {kept}, "
-        "then the least recently used one is dropped"
-    )

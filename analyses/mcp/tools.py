@@ -47,113 +47,52 @@ ARGUMENTS: Mapping[str, Any] = {
 WINDOW, PAGE = ("step", "annotation", "whole"), ("table", "limit", "offset")
 
 
+OF_A_WINDOW = ("trace", "rank", *WINDOW, *PAGE)
+
+
 @dataclass(frozen=True)
 class Tool:
-    """A question that an agent may ask.
-
-    Args:
-        name: what calls it.
-        title: for a person.
-        description: for the agent: what it answers and when to ask it.
-        arguments: the names of its arguments in :data:`ARGUMENTS`.
-        required: those that it needs.
-        writes: whether it writes a file.
-    """
+    """A question that an agent may ask: its arguments by name, those that it needs, and whether it writes a file."""
 
     name: str
-    title: str
-    description: str
     arguments: tuple[str, ...]
+    description: str
     required: tuple[str, ...] = ("trace",)
     writes: bool = False
 
     def signature(self, *first: Parameter) -> Signature:
         """Return the signature of a function that is called with these arguments, after some of its own."""
+        defaults = {name: Parameter.empty if name in self.required else None for name in self.arguments}
         own = [
-            Parameter(
-                name,
-                Parameter.KEYWORD_ONLY,
-                annotation=ARGUMENTS[name],
-                default=Parameter.empty if name in self.required else None,
-            )
-            for name in self.arguments
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=ARGUMENTS[name], default=default)
+            for name, default in defaults.items()
         ]
         return Signature([*first, *own])
 
 
-OF_A_WINDOW = ("trace", "rank", *WINDOW, *PAGE)
 TOOLS: tuple[Tool, ...] = (
-    Tool(
-        "open",
-        "Open a trace",
-        "List trace files (without a trace), or read one: events, steps, GPUs, lanes, diagnostics.",
-        ("trace", "rank", *PAGE),
-        required=(),
-    ),
-    Tool(
-        "overview",
-        "What bounds a step",
-        "Ask first: what bounds the step (default: the median one), advice with savings, all steps.",
-        OF_A_WINDOW,
-    ),
-    Tool(
-        "critical_path",
-        "Critical path",
-        "Time of the critical path by class, and its segments with event ids and byte offsets.",
-        ("trace", "rank", *WINDOW, "order", *PAGE),
-    ),
-    Tool(
-        "what_if",
-        "Predict a change",
-        "Predict the length of a step after changes; without changes the largest possible savings.",
-        ("trace", "rank", *WINDOW, "changes", *PAGE),
-    ),
-    Tool(
-        "stragglers",
-        "Which rank delays the others",
-        "Of a folder with one file per rank: which rank delays the others, in which steps, and by what.",
-        ("trace", *WINDOW, *PAGE),
-    ),
-    Tool(
-        "diff",
-        "Compare two runs",
-        "Whether AFTER is slower or faster than BEFORE, beyond the noise, and what changed.",
-        ("before", "after", "rank", *WINDOW, *PAGE),
-        required=("before", "after"),
-    ),
-    Tool(
-        "roofline",
-        "Roofline",
-        "How close operators come to the limits of the GPU, and what is lost where.",
-        OF_A_WINDOW,
-    ),
-    Tool(
-        "idle_causes",
-        "Why the GPU is idle",
-        "GPU idle time by cause, by what is behind it, and the longest gaps.",
-        OF_A_WINDOW,
-    ),
-    Tool("kernels", "Kernels", "GPU time by type of work, and the kernels that take most time.", OF_A_WINDOW),
-    Tool(
-        "sync_dependencies",
-        "Waits for the GPU",
-        "Which calls and streams waited for which GPU work, the longest waits first.",
-        OF_A_WINDOW,
-    ),
-    Tool(
-        "explain_event",
-        "One event",
-        "What an event is, what launched it, and which events it waited for and which waited for it.",
-        ("trace", "rank", "event_index", *PAGE),
-        required=("trace", "event_index"),
-    ),
-    Tool(
-        "render_picture",
-        "Draw a picture",
-        "Write a picture to the output folder of this server: a critical path, lanes, or an event.",
-        ("trace", "rank", *WINDOW, "picture", "event_index", "depth", "name"),
-        required=("trace", "picture", "name"),
-        writes=True,
-    ),
-)
+    Tool("open", ("trace", "rank", *PAGE),
+         "List trace files (without a trace), or read one: events, steps, GPUs, lanes, diagnostics.", ()),
+    Tool("overview", OF_A_WINDOW,
+         "Ask first: what bounds the step (default: the median one), advice with savings, all steps."),
+    Tool("critical_path", ("trace", "rank", *WINDOW, "order", *PAGE),
+         "Time of the critical path by class, and its segments with event ids and byte offsets."),
+    Tool("what_if", ("trace", "rank", *WINDOW, "changes", *PAGE),
+         "Predict the length of a step after changes; without changes the largest possible savings."),
+    Tool("stragglers", ("trace", *WINDOW, *PAGE),
+         "Of a folder with one file per rank: which rank delays the others, in which steps, and by what."),
+    Tool("diff", ("before", "after", "rank", *WINDOW, *PAGE),
+         "Whether AFTER is slower or faster than BEFORE, beyond the noise, and what changed.", ("before", "after")),
+    Tool("roofline", OF_A_WINDOW, "How close operators come to the limits of the GPU, and what is lost where."),
+    Tool("idle_causes", OF_A_WINDOW, "GPU idle time by cause, by what is behind it, and the longest gaps."),
+    Tool("kernels", OF_A_WINDOW, "GPU time by type of work, and the kernels that take most time."),
+    Tool("sync_dependencies", OF_A_WINDOW,
+         "Which calls and streams waited for which GPU work, the longest waits first."),
+    Tool("explain_event", ("trace", "rank", "event_index", *PAGE),
+         "What an event is, what launched it, and which events it waited for and which waited for it.",
+         ("trace", "event_index")),
+    Tool("render_picture", ("trace", "rank", *WINDOW, "picture", "event_index", "depth", "name"),
+         "Write a picture to the output folder of this server: a critical path, lanes, or an event.",
+         ("trace", "picture", "name"), writes=True),
+)  # fmt: skip
 """All tools, in the order in which agents see them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from hta_graph.base.text.sanitize import one_line
 
@@ -34,6 +35,11 @@ class HtaGraphError(Exception):
         words = remedy if isinstance(remedy, Remedy) else Remedy(remedy, remedy)
         self.on_command_line = _one_line(message, words.command_line)
         super().__init__(_one_line(message, words.python))
+
+    def to_keep(self) -> Self:
+        """Return it without the places that it came through, which would keep what was read there."""
+        self.__context__ = self.__cause__ = None
+        return self.with_traceback(None)
 
 
 def _one_line(message: str, remedy: str) -> str:

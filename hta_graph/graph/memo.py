@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
+from weakref import ref
 
 Known = TypeVar("Known")
 
@@ -16,6 +17,7 @@ class _HasMemo(Protocol):
 
 
 Subject = TypeVar("Subject", bound=_HasMemo)
+Held = TypeVar("Held")
 
 
 def memoized(question: Callable[[Subject], Known]) -> Callable[[Subject], Known]:
@@ -29,3 +31,8 @@ def memoized(question: Callable[[Subject], Known]) -> Callable[[Subject], Known]
         return answer
 
     return ask
+
+
+def held_elsewhere(subject: Held) -> Callable[[], Held]:
+    """Return what gives a subject as long as others hold it: an answer that is kept with it would keep it alive."""
+    return cast("Callable[[], Held]", ref(subject))

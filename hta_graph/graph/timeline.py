@@ -216,9 +216,9 @@ class Timeline:
         self._is_activity = trace.is_activity
         self.times = freeze(point_times(trace.events))
 
-    def set_known(self, order: Ids, calls: Nesting) -> None:
-        """Take :attr:`order` and :attr:`calls` as they were found before."""
-        vars(self).update(order=order, calls=calls)
+    def set_known(self, order: Ids, position: Ids, calls: Nesting) -> None:
+        """Take :attr:`order`, :attr:`position` and :attr:`calls` as they were found before."""
+        vars(self).update(order=order, position=position, calls=calls)
 
     @cached_property
     def order(self) -> Ids:

@@ -7,7 +7,7 @@ chance does not explain what it delays: ranks of a sound job are late in turn, f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, lgamma, log, log1p
@@ -17,7 +17,7 @@ import numpy as np
 
 from hta_graph.base.arrays import summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import memoized
+from hta_graph.graph.memo import held_elsewhere, memoized
 from hta_graph.graph.rank_summary import RankSummary
 from hta_graph.model import Bools, BoundBy, Ints
 from hta_graph.multi_rank.rank_activity import NO_ROW_NAME, STEP_ROW_NAME, RankActivity
@@ -177,25 +177,30 @@ def delays_by_step(job: DependencyGraph) -> StepDelays:
     most = max(proposed.values(), default=0)
     compared = np.array([proposed[number] == most for number in numbers], np.bool_)
     spans = RankSpans(span[0], span[1])
-    return StepDelays(job, numbers, compared, spans, rank_delays(job, wait_causes(job), spans))
+    return StepDelays(held_elsewhere(job), numbers, compared, spans, rank_delays(job, wait_causes(job), spans))
 
 
 def _delays_in(job: DependencyGraph, start_ns: int, end_ns: int) -> StepDelays:
     """Return by how much ranks delay the others in one window."""
     start, end = (np.full((1, len(job.rank_graphs)), time, np.int64) for time in (start_ns, end_ns))
     spans = RankSpans(start, end)
-    return StepDelays(job, [], np.ones(1, np.bool_), spans, rank_delays(job, wait_causes(job), spans))
+    return StepDelays(held_elsewhere(job), [], np.ones(1, np.bool_), spans, rank_delays(job, wait_causes(job), spans))
 
 
 @dataclass(frozen=True, eq=False)
 class StepDelays:
     """How much ranks delay the others, by step; ``compared`` marks the steps that are no warm-up."""
 
-    job: DependencyGraph
+    asked: Callable[[], DependencyGraph]
     numbers: Sequence[int]
     compared: Bools
     spans: RankSpans
     found: RankDelays
+
+    @property
+    def job(self) -> DependencyGraph:
+        """The job, which keeps its delays and is not kept by them."""
+        return self.asked()
 
     def leading_rank(self, number: int) -> int | None:
         """Return the rank that delays a step, if one clearly does by a notable share of it."""

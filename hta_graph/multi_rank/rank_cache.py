@@ -14,6 +14,7 @@ from hta_graph.store.entry_file import Column, Entry
 from hta_graph.store.record import (
     NOT_WHAT_WAS_WRITTEN,
     IndexRange,
+    check_acyclic,
     check_indices,
     decode_graph,
     describe_table,
@@ -176,6 +177,7 @@ def _cached_summary(cache: GraphCache, file: RankFile, asked: RankRequest) -> De
     try:
         graph = decode_graph(entry, ATTACHED_TABLES, question_values(file.path, file.rank, asked.step_patterns))
         check_indices((), _summary_indices(graph))
+        check_acyclic(graph)
     except NOT_WHAT_WAS_WRITTEN:
         cache.discard(file.path, "summary", question)
         return None

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self, cast
+from typing import Self, cast
 from weakref import finalize
 
 from hta_graph.attribution.captures import NamedCaptures, find_captures, with_captures
 from hta_graph.attribution.graph_annotations import with_annotations
 from hta_graph.base.errors import HtaGraphError, TraceError
-from hta_graph.base.log import log_warning
 from hta_graph.base.progress import mute_stages
-from hta_graph.base.storage.location import Location, expand_file_lists, parallel_map
+from hta_graph.base.storage.location import Location, parallel_map
 from hta_graph.build.from_trace import log_clock_faults
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.multi_rank.rank_cache import cached_file, cached_ranks, keep_file, keep_rank
@@ -30,25 +28,18 @@ from hta_graph.multi_rank.read_engine import (
     peak_bytes,
     processor_count,
 )
-from hta_graph.store.cache_folder import CacheFolder
+from hta_graph.multi_rank.read_options import Progress, ReadOptions, Report
 from hta_graph.store.trace_cache import GraphCache
 from hta_graph.trace.decompress import cached_text
 from hta_graph.trace.header import has_node_names, text_size
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand_inputs
-from hta_graph.trace.read import Say, find_ranks, log_repairs, number_recordings, read_recordings
+from hta_graph.trace.read import find_ranks, log_repairs, number_recordings, read_recordings
 from hta_graph.trace.readers import is_database
 from hta_graph.trace.table import Trace
 
-if TYPE_CHECKING:
-    from hta_graph.multi_rank.summary.summarize import SummaryRequest
-
 RequestOf = Callable[[RankFile], RankRequest]
 """What is read of each file."""
-Progress = Callable[[int, int], None]
-"""Is called with the number of files done and their total."""
-Report = Callable[[HtaGraphError], None]
-"""Is called with the error of a skipped file."""
 
 MIN_PARALLEL_TEXT = 32 << 20
 """How much text beyond the largest file's (bytes) makes starting processes faster than reading it here."""
@@ -60,80 +51,38 @@ REST_SHARE = 1 / 3
 """What reading only a rank's communications takes of reading its graph."""
 
 
-def read_graphs(
-    inputs: str | Location | Sequence[str | Location],
-    *,
+def read_inputs(
+    inputs: Sequence[Location],
+    asked: RankRequest,
+    options: ReadOptions,
     ranks: Collection[int] | None = None,
-    jobs: int | None = None,
-    memory: int | None = None,
-    salvage: bool = False,
-    communications: bool = False,
-    summary: SummaryRequest | None = None,
-    cache: Path | GraphCache | None = None,
-    report: Report | None = None,
-    say: Say = log_warning,
-    progress: Progress = lambda *_: None,
-    cluster: str | None = None,
-    step_patterns: Sequence[str] = (),
     captures: Sequence[str | Location] = (),
 ) -> Iterator[DependencyGraph]:
-    """Build the graph of each rank in files or folders, lowest rank first, in parallel processes where that is faster.
-
-    ``{graph.trace.rank: graph for graph in read_graphs("folder")}`` holds all ranks; a loop over them holds no more in
-    memory than ``memory`` allows.
-
-    Args:
-        inputs: a file, a folder of rank files, or several of either.
-        ranks: read only these ranks.
-        jobs: how many processes read at once; by default one per processor. With 1, this process reads.
-        memory: how many bytes reading can take; by default a share of the available memory. A file that needs more is
-            read alone, and is an error if it does not fit either.
-        salvage: recover complete events from damaged files.
-        communications: also read each rank's collectives and messages, in parallel, so that ``read_communications``
-            need not open the file again.
-        summary: with several files, return rank summaries, which answer this request as whole graphs do
-            (``hta_graph.multi_rank.summary``).
-        cache: a folder in which graphs and rank summaries are kept; those of unchanged files are reused.
-        report: is called with the error of each file that cannot be read, which is then skipped; without it the error
-            is raised. If no file can be read, an error is always raised.
-        say: is called with a line about skipped files and one about files numbered by order; by default these are
-            warnings of the logger ``hta_graph``.
-        progress: is called with the number of files done and their total.
-        cluster: read with Dask: ``local`` starts ``jobs`` workers here; the address of a scheduler,
-            ``tcp://host:port``, uses its workers, which must see the files under the same names. ``memory`` is then
-            the limit per file.
-        step_patterns: regular expressions for the whole names of annotations that are steps, tried before those of the
-            known inference engines; the groups ``phase``, ``batch`` and ``tokens`` are read.
-        captures: recordings of the capture of CUDA or HIP graphs, which name the kernels of their replays; those in the
-            folders of the ranks are used too.
+    """Read the ranks in files or folders, lowest rank first; all or some, as :func:`hta_graph.read_graphs` does.
 
     Raises:
-        HtaGraphError: a file is broken, one of ``captures`` is none, two claim one rank, or one of ``ranks`` is not
-            there.
+        HtaGraphError: a file is broken and there is nobody to report it to, one of ``captures`` is none, two files
+            claim one rank, or one of ``ranks`` is not there.
     """
-    listed = expand_file_lists(inputs)
-    paths = expand_inputs(listed)
-    several = communications or summary is not None
-    asked = RankRequest(salvage, several, summary, step_patterns=tuple(step_patterns))
-    kept = GraphCache(CacheFolder(cache, say)) if isinstance(cache, Path) else cache
-    readers = ReadOptions(jobs, memory, cluster, say, kept)
-    named = find_captures(captures, salvage=salvage)
+    named = find_captures(captures, salvage=options.salvage)
+    paths = expand_inputs(inputs)
     if len(paths) == 1:
-        for graph in _read_alone(paths[0], ranks, readers, replace(asked, summary=None)):
-            yield _with_names(_with_warnings(graph), named, (), salvage=salvage)
+        for graph in _read_alone(paths[0], ranks, options, replace(asked, summary=None)):
+            yield _with_names(_with_warnings(graph), named, (), salvage=options.salvage)
         return
-    with limit_memory(memory):
-        files = find_ranks(listed, salvage=salvage, say=say)
-    if len(files) == 1 and not files[0].error and summary is None and cluster is None:
+    with limit_memory(options.memory):
+        files = find_ranks(inputs, salvage=options.salvage, say=options.say)
+    if len(files) == 1 and not files[0].error and asked.summary is None and options.cluster is None:
         # Several ranks may have been merged into it.
-        for graph in _read_alone(files[0].path, ranks, readers, asked):
-            yield _with_names(_with_warnings(graph), named, files[0].captures, salvage=salvage)
+        for graph in _read_alone(files[0].path, ranks, options, asked):
+            yield _with_names(_with_warnings(graph), named, files[0].captures, salvage=options.salvage)
         return
     beside_rank = {file.rank: file.captures for file in files}
     files = choose_ranks(files, ranks)
-    with closing(read_files(files, lambda _: asked, readers, progress)) as found:
-        for graph in _graphs_or_reports(found, report if len(files) > 1 else None, ", ".join(map(str, listed))):
-            yield _with_names(graph, named, beside_rank.get(graph.rank or 0, ()), salvage=salvage)
+    report = options.report if len(files) > 1 else None
+    with closing(read_files(files, lambda _: asked, options, "reading traces")) as found:
+        for graph in _graphs_or_reports(found, report, ", ".join(map(str, inputs))):
+            yield _with_names(graph, named, beside_rank.get(graph.rank or 0, ()), salvage=options.salvage)
 
 
 def _with_names(
@@ -153,40 +102,33 @@ def _with_warnings(graph: DependencyGraph) -> DependencyGraph:
     return graph
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """Who reads files: the number of processes, their memory (bytes), here or on a cluster (:func:`read_graphs`).
-
-    ``say`` is called with a line about the cluster; ``cache`` keeps what was read.
-    """
-
-    jobs: int | None = None
-    memory: int | None = None
-    cluster: str | None = None
-    say: Say = lambda _: None
-    cache: GraphCache | None = None
-
-
 def read_files(
-    files: Sequence[RankFile], asked: RequestOf, readers: ReadOptions, progress: Progress = lambda *_: None
+    files: Sequence[RankFile], asked: RequestOf, options: ReadOptions, doing: str = ""
 ) -> Generator[GraphOrError, None, None]:
-    """Yield what was asked of each file, or its error, in the files' order."""
-    cache = readers.cache
-    if cache is None:
-        yield from _read_uncached(files, asked, readers, progress)
-        return
+    """Yield what was asked of each file, or its error, in the files' order; ``doing`` is said of the progress."""
+    with options.progress(doing) as progress:
+        if options.cache is None:
+            yield from _read_uncached(files, asked, options, progress)
+        else:
+            yield from _read_with_cache(options.cache, files, asked, options, progress)
+
+
+def _read_with_cache(
+    cache: GraphCache, files: Sequence[RankFile], asked: RequestOf, options: ReadOptions, progress: Progress
+) -> Generator[GraphOrError, None, None]:
+    """Yield the same, and keep what was read."""
     # Reading what is kept takes less than asking others for it does; so does reading the rest where that is little.
-    with limit_memory(readers.memory), mute_stages():
+    with limit_memory(options.memory), mute_stages():
         kept = cached_ranks(
             cache,
             files,
             asked,
-            readers.jobs or processor_count(),
-            reads_rest=lambda: _process_count(files, readers.jobs, REST_SHARE) == 1,
+            options.jobs or processor_count(),
+            reads_rest=lambda: _process_count(files, options.jobs, REST_SHARE) == 1,
         )
     rest = [file for file in files if file.rank not in kept]
     with closing(
-        _read_uncached(rest, asked, readers, lambda done, _: progress(len(files) - len(rest) + done, len(files)))
+        _read_uncached(rest, asked, options, lambda done, _: progress(len(files) - len(rest) + done, len(files)))
     ) as answers:
         for file in files:
             if file.rank in kept:
@@ -200,46 +142,46 @@ def read_files(
 
 
 def _read_uncached(
-    files: Sequence[RankFile], asked: RequestOf, readers: ReadOptions, progress: Progress
+    files: Sequence[RankFile], asked: RequestOf, options: ReadOptions, progress: Progress
 ) -> Generator[GraphOrError, None, None]:
     """Yield what was read of each file, or its error, wherever it is read."""
     if not files:
         progress(0, 0)
-    elif readers.cluster is not None:
+    elif options.cluster is not None:
         from hta_graph.multi_rank.worker_readers import DaskReader
 
-        cluster = DaskReader(files, readers.cluster, readers.jobs, readers.memory, readers.say)
-        yield from _read_in_order(files, asked, cluster, _CountLimit(cluster.at_once, readers.memory), progress)
-    elif (processes := _process_count(files, readers.jobs)) > 1:
+        cluster = DaskReader(files, options.cluster, options.jobs, options.memory, options.say)
+        yield from _read_in_order(files, asked, cluster, _CountLimit(cluster.at_once, options.memory), progress)
+    elif (processes := _process_count(files, options.jobs)) > 1:
         from hta_graph.multi_rank.worker_readers import ProcessReader
 
-        memory = memory_share() if readers.memory is None else readers.memory
+        memory = memory_share() if options.memory is None else options.memory
         yield from _read_in_order(
-            files, asked, ProcessReader(), _MemoryLimit(processes, memory, readers.memory), progress
+            files, asked, ProcessReader(), _MemoryLimit(processes, options.memory, memory), progress
         )
     else:
         yield from _read_in_order(
-            files, asked, _InlineEngine(is_muted=len(files) > 1), _CountLimit(1, readers.memory), progress
+            files, asked, _InlineEngine(is_muted=len(files) > 1), _CountLimit(1, options.memory), progress
         )
 
 
 def _read_alone(
-    path: Location, ranks: Collection[int] | None, readers: ReadOptions, asked: RankRequest
+    path: Location, ranks: Collection[int] | None, options: ReadOptions, asked: RankRequest
 ) -> list[DependencyGraph]:
     """Read the only file: the graph of its rank, or of all ranks that were merged into it.
 
     Raises:
         HtaGraphError: it cannot be read, or not with so much memory.
     """
-    cache = readers.cache
-    with limit_memory(readers.memory):
+    cache = options.cache
+    with limit_memory(options.memory):
         try:
             with cached_text() if asked.communications else nullcontext():
                 if cache is not None and (known := cached_file(cache, path, ranks, asked)):
                     return [known]
                 recorded, ranks_by = read_recordings(path, ranks, salvage=asked.salvage)
                 in_header = [trace.rank for trace in recorded]
-                traces = number_recordings(path, recorded, ranks_by, ranks, readers.say)
+                traces = number_recordings(path, recorded, ranks_by, ranks, options.say)
                 del recorded
                 graphs = [build_rank_graph(partial(_take, traces), asked) for _ in range(len(traces))]
                 # Of a file with several ranks only some may have been read.
@@ -317,54 +259,40 @@ def _read_or_error(file: RankFile, memory: int | None, asked: RankRequest) -> Gr
         try:
             return read_rank_graph(file, asked)
         except HtaGraphError as error:
-            return error
+            return error.to_keep()
         except MemoryError:
             pass  # what was read is let go first
         return out_of_memory_error(file.path)
 
 
-class _Admission(Protocol):
-    """Decides how much is read at once."""
-
-    @property
-    def limit(self) -> int | None:
-        """How much (bytes) a file may take that is read alone, if a limit was given."""
-
-    def has_room(self, file: RankFile, readings: Collection[RankReading]) -> bool:
-        """Return whether one more file can be read; one always can."""
-
-    def share(self, file: RankFile) -> int | None:
-        """Return how much (bytes) a file may take next to others, if that is less than alone."""
-
-    def give(self, answer: GraphOrError) -> GraphOrError:
-        """Note that a graph is handed out."""
-
-
-@dataclass(frozen=True)
+@dataclass
 class _CountLimit:
     """A fixed number of files are read or wait for their turn; each may take the same."""
 
     most: int
     limit: int | None
+    """How much (bytes) a file may take that is read alone, if a limit was given."""
 
     def has_room(self, _: RankFile, readings: Collection[RankReading]) -> bool:
+        """Return whether one more file can be read; one always can."""
         return sum(not reading.file.error for reading in readings) < self.most
 
     def share(self, _: RankFile) -> int | None:
+        """Return how much (bytes) a file may take next to others, if that is less than alone."""
         return None
 
     def give(self, answer: GraphOrError) -> GraphOrError:
+        """Note that a graph is handed out."""
         return answer
 
 
-class _MemoryLimit:
+@dataclass
+class _MemoryLimit(_CountLimit):
     """A limit of processes and memory: of readers, graphs that wait for their turn, graphs handed out."""
 
-    def __init__(self, processes: int, memory: int, limit: int | None) -> None:
-        self.limit = limit
-        self._processes, self._memory = processes, memory
-        self._needed: dict[Location, int] = {}
-        self._given = 0
+    memory: int
+    _needed: dict[Location, int] = field(default_factory=dict)
+    _given: int = 0
 
     def give(self, answer: GraphOrError) -> GraphOrError:
         """Note that a graph is handed out; it counts for as long as it is in use."""
@@ -380,7 +308,7 @@ class _MemoryLimit:
     def share(self, file: RankFile) -> int | None:
         """Return how much a file may take that is likely to take less than all."""
         needed = self._needed_for(file)
-        return needed if needed < self._memory else None
+        return needed if needed < self.memory else None
 
     def _needed_for(self, file: RankFile) -> int:
         """Return what reading a file is likely to take at most."""
@@ -390,10 +318,10 @@ class _MemoryLimit:
 
     def has_room(self, file: RankFile, readings: Collection[RankReading]) -> bool:
         """Return whether one more file can be read; one always can."""
-        if sum(reading.answer is None for reading in readings) >= self._processes:
+        if sum(reading.answer is None for reading in readings) >= self.most:
             return False
         used = self._given + sum(map(self._taken, readings))
-        return not readings or used + self._needed_for(file) <= self._memory
+        return not readings or used + self._needed_for(file) <= self.memory
 
     def _taken(self, reading: RankReading) -> int:
         """Return what a process takes that reads, or the graph that it made."""
@@ -403,7 +331,7 @@ class _MemoryLimit:
 
 
 def _read_in_order(
-    files: Sequence[RankFile], asked: RequestOf, engine: ReadEngine, room: _Admission, progress: Progress
+    files: Sequence[RankFile], asked: RequestOf, engine: ReadEngine, room: _CountLimit, progress: Progress
 ) -> Generator[GraphOrError, None, None]:
     """Read files, as many at once as there is room for; the answers come in the files' order."""
     waiting = deque(files)
@@ -425,7 +353,7 @@ def _read_in_order(
     progress(len(files), len(files))
 
 
-def _start_reading(file: RankFile, asked: RequestOf, engine: ReadEngine, room: _Admission) -> RankReading:
+def _start_reading(file: RankFile, asked: RequestOf, engine: ReadEngine, room: _CountLimit) -> RankReading:
     """Begin to read a file, while others are read with no more memory than it is likely to take."""
     if file.error:
         return RankReading(file, file.error)

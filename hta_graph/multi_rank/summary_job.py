@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,13 +16,13 @@ from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.matching.collectives import Collectives, MatchedRanks, match_collectives, waits_of_rank
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.rank_request import RankRequest
-from hta_graph.multi_rank.read_ranks import Progress, ReadOptions, read_files
-from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest, ReadExcerpts, SummaryPaths, file_changed_error
+from hta_graph.multi_rank.read_options import ReadOptions
+from hta_graph.multi_rank.read_ranks import read_files
+from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest, SummaryPaths, file_changed_error
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
 from hta_graph.multi_rank.what_if.job_replay import JobReplay, ReadReplays
 from hta_graph.multi_rank.what_if.rank_replay import ReplayRequest
-from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.paths.windows import Window, WindowQuery
+from hta_graph.paths.windows import Window
 from hta_graph.trace.rank_files import RankFile
 
 MAX_ACTIVITIES = 1 << 16
@@ -35,32 +35,23 @@ def activities_per_rank(ranks: int) -> int:
     return max(MIN_ACTIVITIES, MAX_ACTIVITIES // max(ranks, 1))
 
 
-class SummarySource:
+@dataclass(kw_only=True)
+class SummarySource(SummaryPaths):
     """Answers for a job of summaries what takes all rows of its ranks: their files are read once more.
 
+    The job has it and is not kept by it.
+
     Args:
-        summaries: by rank, in order.
         matched: what the ranks did together.
+        read_excerpts: asks the whole graphs where paths lead.
         annotations: those whose windows the summaries know (:class:`SummaryRequest`).
-        excerpts: asks the whole graphs where paths lead.
-        replays: asks the whole graphs what a replay needs.
-        whole: reads the whole graphs of some ranks.
+        read_replays: asks the whole graphs what a replay needs.
+        read_whole: reads the whole graphs of some ranks.
     """
 
-    def __init__(
-        self,
-        summaries: Mapping[int, DependencyGraph],
-        matched: Collectives,
-        annotations: tuple[dict[str, Any], ...],
-        *,
-        excerpts: ReadExcerpts,
-        replays: ReadReplays,
-        whole: Callable[[Iterable[int]], dict[int, DependencyGraph]],
-    ) -> None:
-        self.job = join_ranks(summaries.values(), matched=matched, source=self)
-        """The job, which is asked as one of whole ranks is."""
-        self._matched, self._annotations = matched, annotations
-        self._paths, self._replays, self._whole = SummaryPaths(self.job, matched, excerpts), replays, whole
+    annotations: tuple[dict[str, Any], ...]
+    read_replays: ReadReplays
+    read_whole: Callable[[Iterable[int]], dict[int, DependencyGraph]]
 
     def full_rank_graphs(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
         """Return the whole graphs of some ranks.
@@ -68,40 +59,24 @@ class SummarySource:
         Raises:
             HtaGraphError: a file cannot be read once more, or has changed.
         """
-        return self._whole(ranks)
+        return self.read_whole(ranks)
 
-    def paths(self, windows: Sequence[WindowQuery], data_load: Sequence[str]) -> list[CriticalPath]:
-        """Return the paths of windows.
-
-        Raises:
-            QueryError: the job has no such window.
-            HtaGraphError: a file cannot be read once more.
-        """
-        return self._paths.paths(windows, data_load)
-
-    def replay(self, window: Window, asked: str) -> JobReplay:
+    def replay(self, job: JobGraph, window: Window, asked: str) -> JobReplay:
         """Return the replay of a window, given with how it was asked for."""
-        return JobReplay(self.job, window, asked, self._annotations, self._matched, self._replays)
+        return JobReplay(job, window, asked, self.annotations, self.matched, self.read_replays)
 
 
-@dataclass(frozen=True)
 class SummaryJobReader:
     """Joins summaries, and reads the files of ranks once more where a question needs that.
 
     Args:
-        readers: who reads.
+        options: how files are read.
         question: what the summaries were asked.
-        salvage: whether complete events of damaged files are read.
-        progress: is entered while files are read again, given what is done; it gives a function that is called with
-            the progress made.
-        step_patterns: regular expressions of annotations that are steps.
     """
 
-    readers: ReadOptions
-    question: SummaryRequest
-    salvage: bool
-    progress: Callable[[str], AbstractContextManager[Progress]]
-    step_patterns: tuple[str, ...] = ()
+    def __init__(self, options: ReadOptions, question: SummaryRequest) -> None:
+        # Where a cluster is watched was said when ranks were read first.
+        self._options, self._question = replace(options, say=lambda _: None), question
 
     def align_summaries(
         self, summaries: Mapping[int, DependencyGraph]
@@ -116,7 +91,7 @@ class SummaryJobReader:
         matched = match_collectives({rank: read_communications(graph) for rank, graph in summaries.items()})
         clocks = {rank: clock for rank, clock in matched.clocks.by_rank.items() if not clock.is_constant_offset}
         questions = {
-            rank: replace(self.question, clock=SummaryRequest.clock_record(clock)) for rank, clock in clocks.items()
+            rank: replace(self._question, clock=SummaryRequest.clock_record(clock)) for rank, clock in clocks.items()
         }
         again = self._read_again(
             "reading ranks whose clocks differ",
@@ -160,13 +135,17 @@ class SummaryJobReader:
             return self._whole({rank: timed[rank] for rank in ranks}, matched)
 
         source = SummarySource(
-            timed, matched, self.question.annotations, excerpts=ask, replays=ask_replay, whole=read_whole
+            matched=matched,
+            read_excerpts=ask,
+            annotations=self._question.annotations,
+            read_replays=ask_replay,
+            read_whole=read_whole,
         )
-        return source.job
+        return join_ranks(timed.values(), matched=matched, source=source)
 
     @property
     def _whole_rank(self) -> RankRequest:
-        return RankRequest(self.salvage, communications=True, step_patterns=self.step_patterns)
+        return RankRequest(self._options.salvage, communications=True, step_patterns=self._options.step_patterns)
 
     def _whole(self, summaries: Mapping[int, DependencyGraph], matched: Collectives) -> dict[int, DependencyGraph]:
         found = self._read_again("reading whole ranks", summaries, lambda _: self._whole_rank)
@@ -187,10 +166,7 @@ class SummaryJobReader:
             for rank, graph in graphs.items()
         ]
         found = {}
-        with (
-            self.progress(doing) as progress,
-            closing(read_files(files, lambda file: asked(file.rank), self.readers, progress)) as answers,
-        ):
+        with closing(read_files(files, lambda file: asked(file.rank), self._options, doing)) as answers:
             for file, answer in zip(files, answers, strict=True):
                 if isinstance(answer, HtaGraphError):
                     raise answer

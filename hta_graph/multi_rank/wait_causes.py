@@ -13,6 +13,7 @@ import numpy as np
 from hta_graph.base.arrays import Columns, first_of_runs, pair_key, summed_by, take_or
 from hta_graph.graph.conversion import labels, none_where
 from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.memo import held_elsewhere
 from hta_graph.model import Bools, BoundBy, Floats, Ints
 from hta_graph.multi_rank.rank_activity import ActivityProfile, WalkProfiles, walks_and_profiles
 from hta_graph.multi_rank.sync_points import SyncInterval, SyncPointSearch, Waits, all_waits
@@ -182,14 +183,14 @@ class WaitCauses:
     """
 
     def __init__(self, job: DependencyGraph, data_load: Sequence[str] = ()) -> None:
-        self._job = job
+        self._job = held_elsewhere(job)
         self._ways, self._profiles = walks_and_profiles(job, data_load)
         self.waits: Waits = all_waits(job)
 
     @property
     def job(self) -> DependencyGraph:
-        """The job."""
-        return self._job
+        """The job, which keeps the causes of its waits and is not kept by them."""
+        return self._job()
 
     @property
     def walks(self) -> LocalWalks:
@@ -220,11 +221,11 @@ class WaitCauses:
             counted: marks the activities that count.
         """
         weighed, waits, turn = self._weighed, self.waits, self._turn_of_member
-        column = np.full(len(self._job.rank_graphs), -1, np.int64)
+        column = np.full(len(self.job.rank_graphs), -1, np.int64)
         column[parts] = np.arange(len(parts))
         share = weighed.weight / np.maximum(summed_by(weighed.wait, weighed.weight, len(waits)), 1)[weighed.wait]
         found = np.zeros((len(waits), len(parts)))
-        mine = take_or(column, take_or(self._job.members.part, waits.late[weighed.wait]))
+        mine = take_or(column, take_or(self.job.members.part, waits.late[weighed.wait]))
         counts = (weighed.member < 0) & (mine >= 0) & take_or(counted, weighed.activity, otherwise=False)
         np.add.at(found, (weighed.wait[counts], mine[counts]), share[counts])
         passed = np.flatnonzero(weighed.member >= 0)
@@ -238,14 +239,14 @@ class WaitCauses:
     @cached_property
     def _turn_of_member(self) -> Ints:
         """The turn of each member's wait; behind the last one where it has none."""
-        turn = np.full(len(self._job.members), len(self.waits), np.int64)
+        turn = np.full(len(self.job.members), len(self.waits), np.int64)
         turn[self.waits.waiter] = np.arange(len(self.waits))
         return turn
 
     @cached_property
     def _weighed(self) -> _Weights:
         """What each wait is attributed to, and the waits that it is passed on to, with their weights; by wait."""
-        found, every = wait_excesses(self._job, self._ways, self._profiles, self.waits), np.arange(len(self.waits))
+        found, every = wait_excesses(self.job, self._ways, self._profiles, self.waits), np.arange(len(self.waits))
         passed, turn = found.passed_on, self._turn_of_member
         later = turn[passed.member]
         passed = passed.take((later > passed.wait) & (later < len(every)))  # all are, but where clocks are wrong
@@ -268,8 +269,8 @@ class WaitCauses:
         inherited = self._inherited(own)
         late = waits.late[weighed.wait]
         shares = _Shares(
-            take_or(self._job.members.part.astype(np.int64), late), weighed.activity, own, inherited,
-            self._job.members.number[waits.waiter[weighed.wait]],
+            take_or(self.job.members.part.astype(np.int64), late), weighed.activity, own, inherited,
+            self.job.members.number[waits.waiter[weighed.wait]],
         )  # fmt: skip
         return self._summed(shares.take(weighed.member < 0))
 
@@ -298,7 +299,7 @@ class WaitCauses:
         Waits for the latest rank go first: what is passed on to an earlier one is known when its turn comes.
         """
         weighed, found = self._weighed, np.zeros_like(own)
-        passed = np.zeros(len(self._job.members), np.int64)
+        passed = np.zeros(len(self.job.members), np.int64)
         first = np.searchsorted(weighed.wait, np.arange(len(self.waits) + 1))
         for begin, end in pairwise(self._turns):
             rows = slice(int(first[begin]), int(first[end]))
@@ -332,7 +333,7 @@ class WaitCauses:
         meets = first_of_runs(shares.part, shares.activity, shares.number).astype(np.int64)
         part = shares.part[first]
         found = AttributedWaits(
-            np.where(part >= 0, self._job.rank_numbers[part], -1),
+            np.where(part >= 0, self.job.rank_numbers[part], -1),
             shares.activity[first],
             *(summed_by(row, column, len(first)) for column in (shares.direct, shares.propagated, meets)),
         )

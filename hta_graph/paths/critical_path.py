@@ -337,8 +337,10 @@ class CriticalPath:
 class PathSource(RankSource, Protocol):
     """Finds the paths of a graph of rank summaries."""
 
-    def paths(self, windows: Sequence[WindowQuery], data_load: Sequence[str]) -> list[CriticalPath]:
-        """Return the paths of windows; ``data_load`` are regular expressions of what loads data.
+    def paths(
+        self, graph: DependencyGraph, windows: Sequence[WindowQuery], data_load: Sequence[str]
+    ) -> list[CriticalPath]:
+        """Return the paths of windows of the graph; ``data_load`` are regular expressions of what loads data.
 
         Raises:
             QueryError: there is no such window.
@@ -387,7 +389,7 @@ def critical_paths(
     if not windows:
         return []
     if isinstance(graph.source, PathSource):
-        return graph.source.paths(windows, data_load)
+        return graph.source.paths(graph, windows, data_load)
     if precomputed_windows(graph) is not None:
         raise QueryError(f"{graph.path}: holds only a rank summary; read this rank's file alone")
     resolved = [window(graph) for window in windows]

@@ -15,7 +15,9 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
-from hta_graph.store.entry_file import DamagedEntryError, Entry, entry_pieces, read_entry, read_head
+from hta_graph.base.errors import OutputError
+from hta_graph.base.storage.location import is_remote, resolve_location
+from hta_graph.store.entry_file import MAGIC, DamagedEntryError, Entry, entry_pieces, read_entry, read_head
 
 ENVIRONMENT_VARIABLE = "HTA_GRAPH_CACHE"
 OFF = "off"
@@ -62,6 +64,38 @@ def default_cache_folder() -> Path | None:
     return found if found.is_absolute() else None
 
 
+def _open_file(place: Path | str) -> int | None:
+    """Open a regular file; None where there is none. A pipe would keep its reader waiting, a link lead elsewhere."""
+    try:
+        handle = os.open(place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    return None
+
+
+def _begins_as_entry(place: str) -> bool:
+    """Return whether a file begins as entries do, or is still empty."""
+    if (handle := _open_file(place)) is None:
+        return False
+    with os.fdopen(handle, "rb") as file:
+        return file.read(len(MAGIC)) in (MAGIC, b"")
+
+
+def local_folder(name: str | Path) -> Path:
+    """Return the folder that a user names for the cache.
+
+    Raises:
+        OutputError: it is not one of this machine.
+    """
+    folder = resolve_location(name)
+    if is_remote(folder):
+        raise OutputError(f"{name}: not a local folder; name one for the cache")
+    return folder
+
+
 class CacheFolder:
     """The entries of a folder, by name.
 
@@ -87,19 +121,15 @@ class CacheFolder:
         place = self._place(name)
         if self._is_refused():
             return None
-        try:
-            handle = os.open(place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-        except OSError:
+        if (handle := _open_file(place)) is None:
             return None
-        with os.fdopen(handle, "rb"):
-            found = os.fstat(handle)
-            if not stat.S_ISREG(found.st_mode):
-                return None
-            try:
-                entry = read_entry(name, mmap(handle, 0, access=ACCESS_READ))
-            except (DamagedEntryError, ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError):
-                self.discard(name, of)
-                return None
+        try:
+            entry = read_entry(name, mmap(handle, 0, access=ACCESS_READ))
+        except (DamagedEntryError, ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError):
+            self.discard(name, of)
+            return None
+        finally:
+            os.close(handle)
         with suppress(OSError):
             os.utime(place)
         return entry
@@ -112,7 +142,7 @@ class CacheFolder:
 
     def has(self, name: str) -> bool:
         """Return whether there is an entry, whatever it holds."""
-        return self._place(name).is_file()
+        return os.path.isfile(self._place(name))  # noqa: PTH113 - of a name that is too long, too
 
     def write(self, name: str, entry: Entry) -> None:
         """Write an entry, whole or not at all; where that is impossible a line reports it."""
@@ -128,7 +158,11 @@ class CacheFolder:
                 return
             if place.is_symlink():
                 place.unlink()
-            write_file(place, entry_pieces(name, entry))
+            elif place.exists() and not place.is_file():
+                self._takes_nothing = True
+                self._say_without_cache(f"{place.name} is no file; remove it")
+                return
+            write_file(place, entry_pieces(name, entry), mode=0o600)
             with suppress(FileNotFoundError):  # cleared at this moment
                 self._since_trim += place.stat().st_size
         except OSError as error:
@@ -144,9 +178,7 @@ class CacheFolder:
     def entries(self) -> list[EntryFile]:
         """List the entries, the one first that was not used for the longest time."""
         found = [
-            EntryFile(Path(item.path), status.st_size, status.st_mtime)
-            for item, status in self._files()
-            if ENTRY_NAME.fullmatch(item.name)
+            EntryFile(Path(item.path), status.st_size, status.st_mtime) for item, status in self._files(ENTRY_NAME)
         ]
         return sorted(found, key=lambda entry: (entry.used_s, entry.path.name))
 
@@ -163,7 +195,7 @@ class CacheFolder:
         self._remove_unfinished()
 
     def clear(self) -> tuple[int, int]:
-        """Remove all entries; return how many there were and their size (bytes).
+        """Remove all files that are entries; return how many there were and their size (bytes).
 
         Raises:
             OSError: one cannot be removed.
@@ -180,17 +212,18 @@ class CacheFolder:
         """Remove what killed programs left."""
         from time import time
 
-        for item, status in self._files():
-            if UNFINISHED_NAME.fullmatch(item.name) and time() - status.st_mtime > ABANDONED_S:
+        for item, status in self._files(UNFINISHED_NAME):
+            if time() - status.st_mtime > ABANDONED_S:
                 with suppress(OSError):
                     Path(item.path).unlink()
 
-    def _files(self) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
+    def _files(self, named: re.Pattern[str]) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
+        """Yield the files of some name that begin as entries do: what others put there stays."""
         with suppress(OSError), os.scandir(self.path) as found:
             for item in found:
                 with suppress(OSError):
                     status = item.stat(follow_symlinks=False)
-                    if stat.S_ISREG(status.st_mode):
+                    if named.fullmatch(item.name) and stat.S_ISREG(status.st_mode) and _begins_as_entry(item.path):
                         yield item, status
 
     def _place(self, name: str) -> Path:

@@ -44,7 +44,9 @@ class KeptAnswers:
 
 
 def with_kept_answers(graph: DependencyGraph, cache: GraphCache, *, salvage: bool) -> DependencyGraph:
-    """Return a graph, as it was read of the only recording of a file, whose answers are kept."""
+    """Return a graph whose answers are kept; the graph itself where it is not in the cache as it was read."""
+    if not cache.has_graph(graph.path, salvage=salvage):
+        return graph
     return graph.with_attached(KeptAnswers(cache, graph.event_table, salvage))
 
 

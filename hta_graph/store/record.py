@@ -1,7 +1,7 @@
 """A graph as an entry, JSON and columns: what the cache keeps, what is saved, and what goes from process to process.
 
-Nothing is believed that cannot be: columns have the types and lengths of their tables, and numbers refer to what is
-there.
+Nothing is believed that cannot be: columns have the types and lengths of their tables, numbers refer to what is there,
+nothing ends before it starts or lies around itself. Of what lay in the cache no edges lead back to where they began.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from hta_graph.base.storage.location import Location, RemotePath, name_with_secr
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import FIRST_CUSTOM_RULE, EdgeTable, WaitCalls, custom_rule, labels_of_custom_rules
 from hta_graph.graph.timeline import Nesting, Timeline
-from hta_graph.model import EdgeKind, EventKind, Rule
+from hta_graph.graph.validate import edges_on_a_cycle
+from hta_graph.model import CPU_KINDS, EdgeKind, EventKind, Rule, kind_mask
 from hta_graph.store.entry_file import Column, Entry
 from hta_graph.trace.gpu_clock import GpuClock
 from hta_graph.trace.table import Trace
@@ -38,6 +39,8 @@ NOT_WHAT_WAS_WRITTEN = (
 
 MOST_NS = (1 << 62) + (1 << 53)
 """No event of a trace is further from 1970: reading drops those beyond 2^62 ns, and lengths beyond 30 days."""
+
+EDGES_AT_ONCE = 1 << 16
 
 IndexRange = tuple[np.ndarray[Any, Any], int, int]
 """A column, the least number it may hold, and the first one that is too large."""
@@ -95,7 +98,7 @@ def graph_record(
     }
     if calls is not None:
         record["violations"] = calls.violations
-        columns += [graph.timeline.order, calls.points, calls.owner, calls.parent, calls.first]
+        columns += [graph.timeline.order, graph.timeline.position, calls.points, calls.owner, calls.parent, calls.first]
     return record
 
 
@@ -114,15 +117,63 @@ def read_graph(record: dict[str, Any], columns: Iterator[Column], attached: Atta
     tables = [read_table(attached[name], described, columns) for name, described in record["attached"].items()]
     graph = DependencyGraph(trace, Timeline(trace), edges, notes, calls, tables)
     check_indices(_tables_of(graph), _indices_of(graph))
+    if (trace.events.start > trace.events.end).any():
+        raise ValueError("an event ends before it starts")
     if "violations" in record:
         _take_order(graph.timeline, columns, msgspec.convert(record["violations"], int))
         check_indices((), _timeline_indices(graph))
+        _check_nesting(graph)
     return graph
 
 
+def _check_nesting(graph: DependencyGraph) -> None:
+    calls, place, lane = graph.timeline.calls, graph.timeline.position, graph.event_table.lane
+    start = graph.event_table.start
+    if (start[1:] < start[:-1]).any():
+        raise ValueError("an event starts before an earlier one")
+    # What is around a row begins before it, and so stands above it.
+    if (calls.parent >= np.arange(len(calls.parent), dtype=np.int32)).any():
+        raise ValueError("a row lies around itself")
+    on_lane = np.repeat(np.arange(len(calls.first) - 1, dtype=np.int32), np.diff(calls.first))
+    if not np.array_equal(lane[calls.event], on_lane):
+        raise ValueError("a lane has points of another one")
+    on_cpu = kind_mask(graph.event_table.kind, CPU_KINDS)
+    walked = np.repeat(on_cpu | graph.trace.is_activity, 2)
+    if not (np.array_equal(place >= 0, walked) and on_cpu[calls.event].all() and len(calls.points) == 2 * on_cpu.sum()):
+        raise ValueError("other rows are walked")
+    begins = np.zeros(len(calls.points) + 1, np.bool_)
+    begins[calls.first] = True
+    placed = place[calls.points]
+    if not ((placed[1:] > placed[:-1]) | begins[1:-1]).all():
+        raise ValueError("the points of a lane are in no order")
+
+
+def check_acyclic(graph: DependencyGraph) -> None:
+    """Refuse a graph on which a walk would not end.
+
+    Raises:
+        ValueError: its order has a point twice or lacks one of an edge, or edges close a cycle.
+    """
+    edges, place = graph.edge_table, graph.timeline.position
+    order = graph.timeline.order
+    in_turn = np.array_equal(place.take(order, mode="clip"), np.arange(len(order), dtype=np.int32))
+    if not in_turn or np.count_nonzero(place >= 0) != len(order):
+        raise ValueError("a point comes twice")
+    if all(_go_forward(part, place.view(np.uint32)) for _, part in edges.pieces(EDGES_AT_ONCE)):
+        return
+    if min(place[edges.source].min(), place[edges.target].min()) < 0 or len(edges_on_a_cycle(edges, graph.timeline)):
+        raise ValueError("edges close a cycle")
+
+
+def _go_forward(edges: EdgeTable, place: np.ndarray[Any, np.dtype[np.uint32]]) -> bool:
+    # Nothing leads on from a point without a place, which is the last one without a sign. Indices were checked, and
+    # looking them up without another check is twice as fast.
+    return bool((place.take(edges.source, mode="clip") < place.take(edges.target, mode="clip")).all())
+
+
 def _take_order(timeline: Timeline, columns: Iterator[Column], violations: int) -> None:
-    order, points, owner, parent, first = [next(columns) for _ in range(5)]
-    timeline.set_known(order, Nesting(points, owner, parent, first, violations, timeline.times))
+    order, position, points, owner, parent, first = [next(columns) for _ in range(6)]
+    timeline.set_known(order, position, Nesting(points, owner, parent, first, violations, timeline.times))
 
 
 # -- custom rules, which have other codes in every process -------------------------------------------------------------
@@ -224,8 +275,14 @@ def check_indices(tables: Iterable[Columns], indices: Iterable[IndexRange]) -> N
         if any(column.dtype.newbyteorder("=") != dtype for column, dtype in columns):
             raise ValueError("a column is of another type")
     for column, least, past in indices:
-        if column.dtype.kind != "i" or (len(column) and not least <= column.min() <= column.max() < past):
+        if column.dtype.kind != "i" or not _is_within(column, least, past):
             raise ValueError("a number refers to nothing")
+
+
+def _is_within(column: np.ndarray[Any, Any], least: int, past: int) -> bool:
+    if least == 0:  # what is below 0 is large without a sign: one pass instead of two
+        column = column.view(f"u{column.itemsize}") if column.dtype.isnative else column
+    return not len(column) or bool(least <= (0 if least == 0 else column.min()) and column.max() < past)
 
 
 def _tables_of(graph: DependencyGraph) -> Iterator[Columns]:
@@ -264,11 +321,12 @@ def _indices_of(graph: DependencyGraph) -> Iterator[IndexRange]:
 def _timeline_indices(graph: DependencyGraph) -> Iterator[IndexRange]:
     timeline, size = graph.timeline, len(graph.event_table)
     calls = timeline.calls
-    lengths = (len(calls.owner), len(calls.parent), len(calls.first))
-    if lengths != (len(calls.points), size, len(graph.lanes.labels) + 1):
+    lengths = (len(timeline.position), len(calls.owner), len(calls.parent), len(calls.first))
+    if lengths != (2 * size, len(calls.points), size, len(graph.lanes.labels) + 1):
         raise ValueError("a nesting has other lengths than its trace")
     for column in (timeline.order, calls.points):
         yield column, 0, 2 * size
+    yield timeline.position, -1, len(timeline.order)
     for column in (calls.owner, calls.parent):
         yield column, -1, size
     yield calls.first, 0, len(calls.points) + 1

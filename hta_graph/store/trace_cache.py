@@ -22,7 +22,7 @@ from hta_graph.trace.rank_files import FoundFile, assign_ranks, choose_ranks
 if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
 
-CACHE_FORMAT = 2
+CACHE_FORMAT = 3
 """Is counted up where graphs, or how they are kept, change; every version of the package has entries of its own."""
 FEW_EVENTS = 2_000
 """Graphs of fewer events are not kept: reading the trace takes no longer."""
@@ -150,13 +150,15 @@ class GraphCache:
     def _graph_of(
         self, entry: Entry, path: Location, rank: int | None, step_patterns: Sequence[str], *, salvage: bool
     ) -> DependencyGraph | None:
-        from hta_graph.store.record import NOT_WHAT_WAS_WRITTEN, decode_graph, question_values
+        from hta_graph.store.record import NOT_WHAT_WAS_WRITTEN, check_acyclic, decode_graph, question_values
 
         try:
-            return decode_graph(entry, values=question_values(path, rank, step_patterns))
+            graph = decode_graph(entry, values=question_values(path, rank, step_patterns))
+            check_acyclic(graph)
         except NOT_WHAT_WAS_WRITTEN:
             self.discard(path, "graph", salvage)
             return None
+        return graph
 
     def has_graph(self, path: Location, *, salvage: bool) -> bool:
         """Return whether the graph of a file that has been read is kept."""

@@ -18,7 +18,8 @@ from typing import Any
 
 from hta_graph.base.errors import HtaGraphError, MissingExtraError, TraceError
 from hta_graph.base.progress import advance_stage, begin_stage
-from hta_graph.base.storage.location import Location, is_remote, open_to_peek, open_to_read
+from hta_graph.base.storage.location import Location, is_remote, open_to_peek
+from hta_graph.base.storage.open_local import open_local
 from hta_graph.trace.archives import PIECE, untar_trace, unzip_trace
 from hta_graph.trace.formats import HEAD_BYTES, JSON_BEGIN, format_of, layer_of
 from hta_graph.trace.memory_limit import PEAK_PER_TEXT, TextLimit
@@ -383,7 +384,7 @@ def open_text(path: Location, is_plain: Callable[[bytes], bool]) -> Iterator[Fil
 @contextmanager
 def _open(path: Location) -> Iterator[BufferedReader]:
     try:
-        with open_to_read(path) as file:
+        with path.open("rb") if is_remote(path) else open_local(path) as file:
             yield file
     except FileNotFoundError:
         raise TraceError(path, "no such file") from None

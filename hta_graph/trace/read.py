@@ -177,9 +177,9 @@ def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: 
         except NotATraceError as error:
             if len(paths) == 1:
                 raise
-            skipped[path] = error
+            skipped[path] = error.to_keep()
         except HtaGraphError as error:
-            found.append(FoundFile(path, None, error))
+            found.append(FoundFile(path, None, error.to_keep()))
         except MemoryError:
             found.append(FoundFile(path, None, out_of_memory_error(path)))
     annotations = [FoundFile(path, rank_in_name(path)) for path in skipped if has_node_names(path)]

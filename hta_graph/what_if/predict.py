@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol, runtime_checkable
 
 from hta_graph.graph.dependency_graph import DependencyGraph, RankSource, require_graph
@@ -34,13 +34,13 @@ class WindowReplay(Protocol):
 class ReplaySource(RankSource, Protocol):
     """Replays windows of a graph that holds few rows of its ranks."""
 
-    def replay(self, window: Window, asked: str) -> WindowReplay:
-        """Return the replay of a window, given with how it was asked for."""
+    def replay(self, graph: DependencyGraph, window: Window, asked: str) -> WindowReplay:
+        """Return the replay of a window of the graph, given with how it was asked for."""
 
 
 def summary_replay(graph: DependencyGraph) -> Callable[[Window, str], WindowReplay] | None:
     """Return who replays windows (given with how they were asked for) of a graph of few rows; None of a whole graph."""
-    return graph.source.replay if isinstance(graph.source, ReplaySource) else None
+    return partial(graph.source.replay, graph) if isinstance(graph.source, ReplaySource) else None
 
 
 @dataclass(frozen=True)

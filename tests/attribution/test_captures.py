@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter, defaultdict
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from hta_graph.attribution.graph_kernels import calls_with_owners, graph_kernels
 from hta_graph.attribution.owners import owners
 from hta_graph.base.errors import TraceError
 from hta_graph.graph.job_graph import full_rank_graphs
-from hta_graph.multi_rank.read_ranks import ReadOptions
+from hta_graph.multi_rank.read_options import ReadOptions
 from hta_graph.multi_rank.summary.summarize import SummaryRequest
 from hta_graph.multi_rank.summary_job import SummaryJobReader
 from tests.support.captured_programs import PROGRAMS, Kernel, captured, program, replayed
@@ -605,7 +604,7 @@ def test_summaries_keep_the_captures_of_ranks_that_are_read_again(tmp_path: Path
         written(tmp_path / f"r{rank}.json", replayed([("ProfilerStep#1", [kernels])], rank=rank))
     question = SummaryRequest()
     summaries = {graph.rank or 0: graph for graph in hg.read_graphs(tmp_path, summary=question)}
-    reader = SummaryJobReader(ReadOptions(), question, salvage=False, progress=lambda _: nullcontext(lambda *_: None))
+    reader = SummaryJobReader(ReadOptions(), question)
     for rank, graph in full_rank_graphs(reader.job(summaries), (0, 1)).items():
         assert graph_kernels(graph).captures[0].path.name == f"c{rank}.json"
 
@@ -621,6 +620,9 @@ def test_where_rows_are_written_captures_have_no_effect(
     assert "--capture has no effect: rows are written as they were recorded" in err
     assert run_command(capsys, *ask, tmp_path / "plain.json")[0] == 0
     assert (tmp_path / "named.json").read_bytes() == (tmp_path / "plain.json").read_bytes()
+    if command == "strip":  # a wrong command line is one line
+        usage = one_error(capsys, tmp_path, *ask, tmp_path / "no_suffix", "--capture", tmp_path / "a.json", status=2)
+        assert "no_suffix: " in usage
 
 
 # -- real pairs -------------------------------------------------------------------------------------------------------

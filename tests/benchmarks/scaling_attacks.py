@@ -144,7 +144,7 @@ def _in_child(argv: Sequence[str], printed: Path) -> int:
 
 def _read_all(trace: str) -> int:
     """Read as every command has to: each rank's trace becomes its graph."""
-    from hta_graph.multi_rank.read_ranks import read_graphs
+    from hta_graph.multi_rank.job_source import read_graphs
 
     for _ in read_graphs(trace, report=lambda _: None):
         pass

@@ -6,6 +6,7 @@ import gc
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,26 +29,35 @@ COMMANDS = {
 
 @pytest.fixture(autouse=True)
 def without_garbage_collection() -> Iterator[None]:
-    gc.collect()
     gc.disable()
     yield
     gc.enable()
 
 
-def live_graphs() -> int:
-    return sum(isinstance(one, hg.DependencyGraph) for one in gc.get_objects())
+@pytest.fixture
+def live_graphs(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[hg.DependencyGraph]]:
+    """Note each graph that is made, without holding it."""
+    made: list[weakref.ref[hg.DependencyGraph]] = []
+    make = hg.DependencyGraph.__init__
+
+    def noted(graph: hg.DependencyGraph, *given: Any, **named: Any) -> None:
+        made.append(weakref.ref(graph))
+        make(graph, *given, **named)
+
+    monkeypatch.setattr(hg.DependencyGraph, "__init__", noted)
+    return made
 
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_graph_outlives_its_command(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live_graphs: Any, command: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    before = live_graphs()
     status, _, err = run_command(capsys, command, ONE_RANK, "--no-cache", *COMMANDS[command])
     assert status == 0, err
-    assert live_graphs() == before
+    assert live_graphs
+    assert [one for made in live_graphs if (one := made())] == []
 
 
 QUESTIONS: dict[str, Callable[[hg.DependencyGraph], object]] = {

@@ -47,18 +47,25 @@ class Defect:
         Raises:
             LookupError: no such function, or not as many places, or nothing would change.
         """
-        lines = source.splitlines(keepends=True)
-        name = self.function.rpartition("/")[2].partition(".")[2]
-        node = dict(_definitions(ast.parse(source))).get(name)
-        if node is None:
-            raise LookupError(f"{self}: no {name} in {self.path}")
-        whole = ast.unparse(node)
-        mutant = rewritten(node, self._made_operator(), self.place)
-        if mutant is None or ast.unparse(mutant) == whole:
-            raise LookupError(f"{self}: no such place")
+        lines, node = source.splitlines(keepends=True), self._definition(source)
         first = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))]) - 1
-        text = textwrap.indent(ast.unparse(mutant), " " * node.col_offset) + "\n"
+        text = textwrap.indent(self.mutant(source), " " * node.col_offset) + "\n"
         return "".join([*lines[:first], text, *lines[node.end_lineno :]])
+
+    def mutant(self, source: str) -> str:
+        """Return what becomes of the function, or of the value of the name."""
+        whole = ast.unparse(self._definition(source))
+        made = rewritten(ast.parse(whole).body[0], self._made_operator(), self.place)
+        mutant = made and ast.unparse(made)
+        if mutant is None or mutant == whole:
+            raise LookupError(f"{self}: no such place")
+        return mutant
+
+    def _definition(self, source: str) -> ast.stmt:
+        name = self.function.rpartition("/")[2].partition(".")[2]
+        if node := _definitions_in(source).get(name):
+            return node
+        raise LookupError(f"{self}: no {name} in {self.path}")
 
     def apply(self, root: Path) -> None:
         """Make the defect in a copy of the repository."""
@@ -104,6 +111,11 @@ def _found(name: str, folders: tuple[str, ...]) -> Path:
 @cache
 def _files(folder: str) -> list[Path]:
     return [path.relative_to(ROOT) for path in (ROOT / folder).rglob("*.py")]
+
+
+@cache
+def _definitions_in(source: str) -> dict[str, ast.stmt]:
+    return dict(_definitions(ast.parse(source)))
 
 
 def _definitions(tree: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple[str, ast.stmt]]:

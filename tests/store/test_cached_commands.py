@@ -7,12 +7,14 @@ import os
 import random
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from analyses.mcp.held_traces import HeldTraces
 from hta_graph.base.errors import TraceError
 from hta_graph.build.from_trace import build_graph
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -20,12 +22,13 @@ from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.store import stored_content, trace_cache
 from hta_graph.store.cache_folder import CacheFolder
-from hta_graph.store.entry_file import Entry, entry_pieces, read_entry
+from hta_graph.store.entry_file import MAGIC, Entry, entry_pieces, read_entry
 from hta_graph.store.trace_cache import GraphCache
 from tests.support.cache_entries import Damage, emptied, entries, flipped, swapped, truncated
 from tests.support.command_line import PROGRAM, one_error, run_command
 from tests.support.deep_tests import cases, deep
 from tests.support.large_jobs import generated_job
+from tests.support.mcp_session import answer, sample_folder
 from tests.support.samples import FOUR_RANKS, ONE_RANK, SAMPLES
 
 Said = tuple[int, str, str]
@@ -98,6 +101,32 @@ def test_ranks_of_a_job_are_kept(
     assert len(entries(kept, "graph")) == 4
     without_reading(monkeypatch)
     assert run_command(capsys, command, *inputs) == expected
+
+
+@pytest.mark.parametrize(
+    ("tool", "name"), [("critical_path", "sample_trace.json.gz"), deep("stragglers", "four_ranks")]
+)
+def test_the_server_for_agents_answers_from_the_same_graphs(
+    tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch, tool: str, name: str
+) -> None:
+    root = sample_folder(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setenv("HTA_GRAPH_CACHE", "off")
+        expected = answer(root, tool, {"trace": name})
+        assert not entries(kept, "graph")
+    assert answer(root, tool, {"trace": name}) == expected
+    without_reading(monkeypatch)
+    assert answer(root, tool, {"trace": name}) == expected
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_server_for_agents_asks_for_what_a_changed_file_holds_now(trace: Path) -> None:
+    held = HeldTraces(1 << 30)
+    before = held.get(trace, None).ranks[0]
+    shutil.copyfile(OTHER, trace)
+    after = held.get(trace, None).ranks[0]
+    assert len(before.event_table) == len(build_graph(ONE_RANK).event_table)
+    assert len(after.event_table) == len(build_graph(OTHER).event_table) != len(before.event_table)
 
 
 @pytest.mark.parametrize(
@@ -278,6 +307,27 @@ def with_other_numbers(found: list[Path], rng: random.Random) -> None:
     path.write_bytes(b"".join(map(bytes, entry_pieces(path.stem, Entry(entry.record, tuple(columns))))))
 
 
+OF_TIMELINE = ("order", "position", "points", "owner", "parent", "first")
+"""The last columns of a graph's entry."""
+START, END, KIND, TARGET = "start", "end", "kind", "target"
+ORDER, POSITION, POINTS, PARENT, FIRST = "order", "position", "points", "parent", "first"
+
+
+def column_of(entry: Entry, name: str) -> int:
+    """Return which column of a graph's entry is called so: of its events, its edges or its timeline."""
+    if name in OF_TIMELINE:
+        return OF_TIMELINE.index(name) - len(OF_TIMELINE)
+
+    def columns_in(table: dict[str, Any], of: str) -> Iterator[tuple[str, str]]:
+        yield from ((of, name) for name in table["columns"])
+        for inner, own in table["tables"].items():
+            yield from columns_in(own, inner)
+
+    graph = entry.record["graph"]
+    listed = [*columns_in(graph["trace"], "trace"), *columns_in(graph["edges"], "edges")]
+    return listed.index(("edges" if name == TARGET else "events", name))
+
+
 DAMAGES = (truncated, flipped, swapped, emptied)
 
 
@@ -314,6 +364,40 @@ def test_numbers_that_name_nothing_are_no_crash(
         assert (status in (0, 1), "Traceback" in err) == (True, False)
         for path, raw in sound.items():
             path.write_bytes(raw)
+
+
+FORGED = {
+    "a row around itself": (PARENT, lambda parent: np.arange(len(parent))),
+    "parents shifted by one": (PARENT, lambda parent: parent + 1),
+    "an event that ends before it starts": (END, lambda end: end - 10**9),
+    "starts in no order": (START, lambda start: np.where(np.arange(len(start)) == 5, start[0] - 1, start)),
+    "kinds of other rows": (KIND, lambda kind: np.roll(kind, 1)),
+    "edges that close a cycle": (TARGET, lambda target: np.roll(target, 7)),
+    "a point that comes twice": (ORDER, lambda order: np.concatenate([order[:1], order[:-1]])),
+    "points of other lanes": (FIRST, lambda first: np.concatenate([first[:1], first[:-1]])),
+    "points in no order": (POINTS, lambda points: points[[1, 0, *range(2, len(points))]]),
+    "no place for the points of an edge": (POSITION, lambda position: np.full_like(position, -1)),
+}
+"""What a checksum that fits does not show: a column of a graph's entry, and what is made of it."""
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("case", FORGED)
+def test_what_no_graph_has_is_one_line_and_the_answer_of_the_trace(
+    capsys: pytest.CaptureFixture[str], trace: Path, kept: Path, case: str
+) -> None:
+    """Walks on some of these would never end."""
+    status, out, err = run_command(capsys, "critical-path", trace)
+    (path,) = entries(kept, "graph")
+    entry = read_entry(path.stem, path.read_bytes())
+    columns, (name, change) = list(entry.columns), FORGED[case]
+    at = column_of(entry, name)
+    columns[at] = np.asarray(change(columns[at])).astype(columns[at].dtype)
+    for other in entries(kept, "answer"):
+        other.unlink()
+    path.write_bytes(b"".join(map(bytes, entry_pieces(path.stem, Entry(entry.record, tuple(columns))))))
+    said = f"{trace}: its entry in the cache is damaged; reading the trace instead\n"
+    assert run_command(capsys, "critical-path", trace) == (status, out, said + err)
 
 
 # -- folders ----------------------------------------------------------------------------------------------------------
@@ -394,7 +478,7 @@ def test_the_cache_is_listed_and_cleared(capsys: pytest.CaptureFixture[str], tra
     expected = run_command(capsys, "critical-path", trace)
     run_command(capsys, "info", OTHER)
     (kept / "mine").write_text("mine")
-    (kept / f"{'0' * 40}.hta-graph").write_bytes(b"damaged")
+    (kept / f"{'0' * 40}.hta-graph").write_bytes(MAGIC + b"damaged")
     status, out, err = run_command(capsys, "cache")
     assert (status, err, out.splitlines()[0]) == (0, "", f"{kept}: 3 traces, 0.1 MB of at most 4.0 GB")
     assert f"{trace.parent.name}/{trace.name}" in out

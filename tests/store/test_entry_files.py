@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ def test_what_was_not_used_for_the_longest_time_goes_first(tmp_path: Path) -> No
     assert folder.read(names[2], "") is not None  # used just now
     (tmp_path / "mine.txt").write_text("mine")
     abandoned = tmp_path / f".{NAME}.hta-graph.{'0' * 16}.part"
-    abandoned.write_bytes(b"half")
+    abandoned.write_bytes(written()[:20])
     os.utime(abandoned, (1, 1))
     folder.trim()
     assert [folder.has(name) for name in names] == [True, False, True]
@@ -114,6 +115,52 @@ def test_a_link_in_an_entrys_place_is_not_followed(tmp_path: Path) -> None:
     folder.write(NAME, Entry({"new": 1}))
     assert folder.read(NAME, "") is not None
     assert (tmp_path / "elsewhere").read_bytes() == written()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and modes are POSIX'")
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_file_in_an_entrys_place_costs_a_line(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """A pipe would keep whoever opens it waiting, for ever."""
+    make(tmp_path / f"{NAME}.hta-graph")
+    folder, said = folder_at(tmp_path)
+    assert folder.read(NAME, "") is None
+    folder.write(NAME, Entry({}))
+    folder.write(OTHER, Entry({}))
+    assert said == [f"cache folder {tmp_path}: {NAME}.hta-graph is no file; remove it; continuing without it"]
+    assert not folder.has(OTHER)
+
+
+def test_a_name_that_no_folder_can_have_costs_a_line(tmp_path: Path) -> None:
+    folder, said = folder_at(tmp_path / ("x" * 300))
+    assert (folder.read(NAME, ""), folder.has(NAME), folder.entries()) == (None, False, [])
+    folder.write(NAME, Entry({}))
+    assert (len(said), "cannot be written" in said[0]) == (1, True)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX'")
+def test_entries_and_their_folder_are_the_users_own(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        folder, _ = folder_at(tmp_path / "kept")
+        folder.write(NAME, Entry({}))
+        place = tmp_path / "kept" / f"{NAME}.hta-graph"
+        place.chmod(0o644)
+        folder.write(NAME, Entry({"again": 1}))
+    finally:
+        os.umask(before)
+    assert [path.stat().st_mode & 0o777 for path in (tmp_path / "kept", place)] == [0o700, 0o600]
+
+
+def test_clearing_removes_only_what_begins_as_an_entry(tmp_path: Path) -> None:
+    folder, _ = folder_at(tmp_path, 0)
+    folder.write(NAME, Entry({}))
+    mine = [f"{OTHER}.hta-graph", f".{OTHER}.hta-graph.{'0' * 16}.part"]
+    for name in mine:
+        (tmp_path / name).write_text("mine")
+        os.utime(tmp_path / name, (1, 1))
+    folder.trim()
+    folder.clear()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(mine)
 
 
 def test_content_is_hashed_again_unless_a_change_would_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import secrets
 import shutil
 import sys
 import tempfile
@@ -90,12 +91,17 @@ def _copy_file(source: str, target: str) -> str:
     return shutil.copy(source, target) if Path(source).is_file() else target
 
 
+def new_seed() -> int:
+    """Return a seed that no earlier run had; a run prints its seed, so that it can be repeated."""
+    return secrets.randbelow(10**8)
+
+
 def fuzz_parser(description: str | None, cases: int) -> argparse.ArgumentParser:
     """Return the parser of what each fuzz program is asked."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=cases)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=new_seed(), help="of the run; a new one by default")
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "hta_graph_fuzz")
     return parser
 

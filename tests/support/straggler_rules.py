@@ -12,9 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from hta_graph.base.errors import QueryError
-
-__all__ = ["COMMUNICATION", "COMPUTE", "Group", "Operation", "Rules", "rules_of"]
+__all__ = ["COMPUTE", "OPTIMIZER", "Group", "Operation", "Rules", "rules_of"]
 
 FORWARD, BACKWARD = "forward-compute", "backward-compute"
 GATHER, SCATTER, SEPARATE = "params-all-gather", "grads-reduce-scatter", "separate-grads-all-reduce"
@@ -23,7 +21,6 @@ CLIP, OPTIMIZER, COLLECTION = "optimizer-clip-main-grad", "optimizer", "gc"
 PEER = {"forward-send": 1, "forward-recv": -1, "backward-send": -1, "backward-recv": 1}
 """How many stages further down the other side of a message is."""
 COMPUTE = (FORWARD, BACKWARD, OPTIMIZER, COLLECTION)
-COMMUNICATION = (*PEER, GATHER, SCATTER, SEPARATE, LAYERNORM, EMBEDDING, CLIP)
 LATE_S = 50e-6
 """A message that lies further outside the work of its direction belongs to no work: it was recorded, never sent."""
 
@@ -110,9 +107,6 @@ def rules_of(operations: Iterable[Operation], dp: int, dsp: int) -> Rules:
         operations: the template.
         dp: how many data-parallel ranks there are.
         dsp: the size of the meta file's ``dsp_size``.
-
-    Raises:
-        QueryError: the operations are not those of a pipeline: a message without its other side or its work.
     """
     every = list(operations)
     pp = 1 + max(operation.stage for operation in every)
@@ -152,8 +146,6 @@ def _messages(stage: _Stage, kind: str, chunks: int) -> list[_Message]:
     found = []
     for operation in stage.by_type[kind]:
         mine = number.get(operation.number)
-        if mine is not None and mine not in work:
-            raise QueryError(f"stage {stage.number}: {kind} {operation.seq} belongs to no {direction}-compute")
         own = None if mine is None else work[mine]
         found.append(_Message(operation, own, own is not None and 0 <= own.whole_chunk + PEER[kind] < chunks))
     return found
@@ -201,8 +193,6 @@ def _message_groups(pp: int, messages: dict[tuple[int, str], list[_Message]]) ->
             sends = [message.operation.number for message in mine if message.has_peer]
             receives = messages[peer, kind.replace("send", "recv")]
             received = [message.operation.number for message in receives if message.has_peer]
-            if len(sends) != len(received):
-                raise QueryError(f"stage {stage}: {len(sends)} {kind}, but {len(received)} receives in stage {peer}")
             yield from map(Group, zip(sends, received, strict=True))
 
 

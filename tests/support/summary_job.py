@@ -11,6 +11,7 @@ from typing import Any
 import hta_graph as hg
 from analyses.questions.critical_path import path_document
 from hta_graph.base.text.json_text import to_json
+from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.matching.collectives import match_collectives
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest, make_path_excerpt
@@ -82,7 +83,10 @@ def summary_job(graphs: Iterable[hg.DependencyGraph], doings: int = 1 << 20) -> 
     def read_whole(ranks: Iterable[int]) -> dict[int, hg.DependencyGraph]:
         return {rank: whole[rank] for rank in ranks}
 
-    return SummarySource(few, matched, (), excerpts=ask, replays=ask_replay, whole=read_whole).job
+    source = SummarySource(
+        matched=matched, read_excerpts=ask, annotations=(), read_replays=ask_replay, read_whole=read_whole
+    )
+    return join_ranks(few.values(), matched=matched, source=source)
 
 
 def _sent(graph: hg.DependencyGraph) -> hg.DependencyGraph:

@@ -201,7 +201,8 @@ def section(text: str, heading: str) -> str:
 
 PAGE_OF = {"edge": "edges", "class": "classes", "reason": "causes", "gap": "causes", "launch_gap": "causes",
            "rank_wait": "causes"}  # fmt: skip
-FACTS = ("**When.**", "**Meaning.**", "**What to do.**", "**Evidence.**")
+FACTS = ("**When.**", "**Meaning.**", "**What to do.**")
+"""What evidence there is follows where it is no record."""
 
 
 def group_of(name: str) -> str:

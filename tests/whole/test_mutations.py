@@ -18,7 +18,7 @@ pytestmark = pytest.mark.sources
 
 def _fault(defect: Defect) -> str | None:
     try:
-        ast.parse(defect.broken((ROOT / defect.path).read_text()))
+        ast.parse(defect.mutant((ROOT / defect.path).read_text()))
         assert defect.test_paths
     except LookupError as error:
         return str(error)

@@ -36,7 +36,6 @@ NOBODY = 65534
 TIME_LIMIT_S = 60
 HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LEFT_OVER = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.part")
-OLD = b"earlier"
 
 Tree = dict[str, bytes | None]
 """Paths and what they hold, from a folder on; a folder holds None."""
@@ -179,8 +178,8 @@ class Scene:
             if content is None:
                 path.mkdir(exist_ok=True)
             else:
-                # Of a folder its tables of contents stay, for what holds other files is not replaced at all.
-                path.write_bytes(content if name.endswith(".json") else OLD)
+                # What begins otherwise, or holds other files, is not replaced at all.
+                path.write_bytes(content if name.endswith(".json") else content[: len(content) // 2])
         self.note()
         return tree(self.target)
 
@@ -364,7 +363,9 @@ def pause_in_writing(moment: str, target: Path, tells: int, hears: int) -> None:
             yield new
 
     if moment == "half":
-        atomic_write._write_and_replace = lambda path, place, pieces: write(path, place, halves(place, pieces))
+        atomic_write._write_and_replace = lambda path, place, pieces, mode: write(
+            path, place, halves(place, pieces), mode
+        )
         parquet.new_folder = et_files.new_folder = paused_folder
     else:
         atomic_write._put_in_place = lambda new, place, part: (pause(place), put(new, place, part))[1]

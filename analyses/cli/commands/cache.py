@@ -29,14 +29,13 @@ def _run_cache(options: argparse.Namespace) -> None:
         OutputError: an entry cannot be removed, or the folder that is named is none.
     """
     from hta_graph.base.errors import OutputError
-    from hta_graph.base.storage.location import is_remote, resolve_location
-    from hta_graph.store.cache_folder import CacheFolder, default_cache_folder
+    from hta_graph.store.cache_folder import CacheFolder, default_cache_folder, local_folder
 
-    folder = default_cache_folder() if options.cache is None else resolve_location(options.cache)
+    folder = default_cache_folder() if options.cache is None else local_folder(options.cache)
     if folder is None:
         print_lines(["the cache is turned off; --cache DIR names a folder"])
         return
-    if is_remote(folder) or (folder.exists() and not folder.is_dir()):
+    if folder.exists() and not folder.is_dir():
         raise OutputError(f"{options.cache}: not a local folder; name one for the cache")
     cache = CacheFolder(folder, lambda _: None)
     if options.clear:

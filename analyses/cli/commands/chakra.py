@@ -367,8 +367,8 @@ def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
         raise UsageError(f"{both[0]}: is a linked trace, others are device traces; use one form for all ranks")
     # A workload needs all ranks: simulators would wait forever for a missing one.
     inputs = options.inputs if len(paths) == len(expanded) else paths
-    ranks = replace(RankInputs.of(options), inputs=inputs, all_needed=True)
-    devices = [RankInput(*found) for found in ranks.graphs_by_rank()]
+    ranks = replace(RankInputs.of(options), inputs=inputs, report=None)
+    devices = [RankInput(graph.rank or 0, graph) for graph in ranks.graphs()]
     yield from _with_host_traces(options, devices)
 
 

@@ -9,7 +9,6 @@ from analyses.cli.command import Command
 from analyses.cli.commands.critical_path import write_path_overlay
 from analyses.cli.outputs import print_lines
 from analyses.cli.path_args import OutputFolder
-from analyses.cli.rank_inputs import RankInputs
 
 TRACES = {
     "trace.json.gz": ("sample_trace.json.gz", "three training steps of one rank"),
@@ -41,7 +40,7 @@ def _run_demo(options: argparse.Namespace) -> None:
     targets = "demo_overlay.json", "demo_path.svg" if which("dot") else "demo_path.dot", "demo_timeline.html"
     with as_file(files("analyses") / "sample" / "sample_trace.json.gz") as sample:
         check_outputs(targets, [sample])
-        _write_demo(RankInputs([str(sample)], left_out=options.left_out), *targets)
+        _write_demo(sample, *targets)
 
 
 def _write_traces(target: str) -> None:
@@ -71,17 +70,18 @@ def _write_traces(target: str) -> None:
     print_lines(["simulated traces:", *(f"  {target}/{name:17} {what}" for name, (_, what) in TRACES.items())])
 
 
-def _write_demo(ranks: RankInputs, overlay: str, picture: str, page: str) -> None:
+def _write_demo(sample: Path, overlay: str, picture: str, page: str) -> None:
     """Analyze the second step of a trace."""
     from analyses.questions.critical_path import PathText, path_lines
     from analyses.report.timeline import timeline_page
     from hta_graph.base.storage.atomic_write import write_file
+    from hta_graph.build.from_trace import build_graph
     from hta_graph.export.picture import path_picture, write_picture
     from hta_graph.paths.critical_path import critical_path as extract
     from hta_graph.paths.step_table import step_rows
     from hta_graph.paths.windows import step
 
-    path = extract(ranks.one_graph(), step(2))
+    path = extract(build_graph(sample), step(2))
     print_lines(["step 2 of 3 simulated training steps:", "", *path_lines(PathText.of(path)), ""])
     write_path_overlay(path, overlay)
     write_picture(path_picture(path), picture)

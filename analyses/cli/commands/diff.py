@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -110,7 +109,7 @@ def _read_runs(
 ) -> list[Run]:
     """Read both sides: their jobs if both have several ranks and no rank is named, else one rank of each."""
     is_same = _is_same(*sides)
-    if options.rank is not None or options.test_rank is not None or min(side.count_files() for side in sides) < 2:
+    if options.rank is not None or options.test_rank is not None or min(len(side.files) for side in sides) < 2:
         first = sides[0].one_graph()
         return [first, first if is_same else sides[1].one_graph()]
     runs: list[Run] = []
@@ -121,15 +120,13 @@ def _read_runs(
         begin_stage("comparing steps")
         runs.append(_run_of(graph, window, options.data_load or (), form))
         graph = graph if is_same else None
-        # A job and its path search refer to each other: without this both jobs would be in memory at once.
-        gc.collect()
     return runs
 
 
 def _is_same(control: RankInputs, test: RankInputs) -> bool:
     """Return whether both sides read the same ranks of the same files, so that they are read once."""
     same = [os.path.realpath(str(side.inputs[0])) for side in (control, test)]
-    return same[0] == same[1] and control.rank == test.rank
+    return same[0] == same[1] and control.ranks == test.ranks
 
 
 def _run_of(graph: DependencyGraph, window: WindowQuery | None, data_load: Sequence[str], form: WindowForm) -> Run:
@@ -251,7 +248,7 @@ def _inputs_of_sides(options: argparse.Namespace) -> tuple[RankInputs, RankInput
     # 0 is a rank: only None means that no rank is named.
     test_rank = options.rank if options.test_rank is None else options.test_rank
     control = RankInputs.of(options, [options.control])
-    return control, replace(control, inputs=[options.test], rank=test_rank)
+    return control, replace(control, inputs=[options.test], ranks=None if test_rank is None else [test_rank])
 
 
 DIFF = Command(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from analyses.cli.options import (
     heading,
 )
 from analyses.cli.outputs import print_first_sentence, print_lines, write_json
-from analyses.cli.path_args import InputTraces, OutputFile
+from analyses.cli.path_args import BaselineFile, InputTraces, OutputFile
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.arg_types import RANK, share_of_one
@@ -80,7 +79,7 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
     )
     output.add_argument(
         "--update",
-        type=OutputFile,
+        type=BaselineFile,
         metavar="FILE",
         help="write the inputs as a baseline file; they are recordings of one run",
     )
@@ -164,18 +163,14 @@ def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunPro
     place = resolve_location(item)
     if is_baseline(place):
         return read_baseline(place)
-    ranks = replace(RankInputs.of(options, [item]), all_needed=True)
+    ranks = replace(RankInputs.of(options, [item]), report=None)
     graph = ranks.job_or_graph(WindowArgs().summary_with_causes)
     begin_stage("comparing steps")
     of_rank = None
     if graph.is_job:
         lowest = min(part.rank for part in graph.rank_graphs)
         of_rank = ranks.graph_of(graph.graph(lowest).path) if ranks.many_ranks else graph.graph(lowest)
-    found = profile_of(graph, of_rank, "cpu" if options.cpu_window else "gpu")
-    # A job and its path search refer to each other: without this several jobs would be in memory at once.
-    del graph, of_rank
-    gc.collect()
-    return [found]
+    return [profile_of(graph, of_rank, "cpu" if options.cpu_window else "gpu")]
 
 
 def _write(found: dict[str, Any], options: argparse.Namespace) -> None:

@@ -14,8 +14,6 @@ from hta_graph.base.storage.location import is_remote, resolve_location
 SHARE_OF_MEMORY = 0.5
 """How much of the free memory the traces take that are kept between questions."""
 
-SECONDS = 600
-
 
 def _add_folders(parser: argparse.ArgumentParser) -> None:
     """Add the folders that are read and written, how much is kept, and what a question may take."""
@@ -31,16 +29,10 @@ def _add_folders(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="memory for traces kept between questions, such as 4G (default: half of what is free)",
     )
-    parser.add_argument(
-        "--memory", type=size_in_bytes, metavar="SIZE", help="memory that a question may take (default: what is free)"
-    )
-    parser.add_argument(
-        "--seconds",
-        type=whole_number(1, 10**6),
-        default=SECONDS,
-        metavar="N",
-        help=f"time that a question may take (default: {SECONDS})",
-    )
+    memory = "memory that a question may take (default: what is free)"
+    parser.add_argument("--memory", type=size_in_bytes, metavar="SIZE", help=memory)
+    seconds = "time that a question may take (default: 600)"
+    parser.add_argument("--seconds", type=whole_number(1, 10**6), default=600, metavar="N", help=seconds)
 
 
 def _run_mcp(options: argparse.Namespace) -> None:

@@ -20,7 +20,7 @@ from analyses.cli.options import (
     heading,
 )
 from analyses.cli.outputs import check_page_name, print_open_in_browser, write_json
-from analyses.cli.path_args import OutputFile
+from analyses.cli.path_args import JsonFile, OutputFile
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
@@ -42,7 +42,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     output = heading(parser, OUTPUT)
     output.add_argument("-o", "--output", type=OutputFile, metavar="FILE", help=".html file to write")
     output.add_argument(
-        "--json", type=OutputFile, metavar="FILE", help="write each rank's verdict as JSON (- for standard output)"
+        "--json", type=JsonFile, metavar="FILE", help="write each rank's verdict as JSON (- for standard output)"
     )
     output.add_argument(
         "--overlay",
@@ -79,7 +79,7 @@ def _verdict_and_page(options: argparse.Namespace) -> VerdictAndPage:
     if few is not None and few.is_job:
         return _of_summaries(few, window_args, options)
     return _of_graphs(
-        asked.all_ranks(communications=True) if few is None else {few.rank or 0: few}, window_args, options
+        asked.graphs_by_rank(communications=True) if few is None else {few.rank or 0: few}, window_args, options
     )
 
 

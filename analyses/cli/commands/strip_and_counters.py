@@ -15,14 +15,14 @@ from analyses.cli.command import Command
 from analyses.cli.options import add_inputs, add_trace_output
 from analyses.cli.outputs import print_lines
 from analyses.cli.path_args import input_files
-from analyses.cli.rank_inputs import RankInputs
+from analyses.cli.rank_inputs import RankInputs, leave_out, say_further_errors
 from analyses.declare.arg_types import expected
 from analyses.declare.description import COUNTER_SERIES
 from analyses.display.stderr import say
 from analyses.display.text_layout import Line, clipped, table
 from hta_graph.base.errors import HtaGraphError, TraceError, UsageError
 from hta_graph.base.progress import begin_stage
-from hta_graph.base.storage.location import Location, expand_file_lists, resolve_location
+from hta_graph.base.storage.location import Location, resolve_location
 from hta_graph.base.text.sanitize import one_line
 from hta_graph.export.anonymize.keep_options import KEEP_OPTIONS
 
@@ -67,7 +67,6 @@ def _run_strip(options: argparse.Namespace) -> None:
     from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
 
     asked = RankInputs.of(options)
-    _say_captures_name_nothing(options)
     ranks = _rank_readers(asked)
     begin_stage("anonymizing")
     found = TraceAnonymizer(options.keep, keep_times=options.keep_times)
@@ -75,32 +74,30 @@ def _run_strip(options: argparse.Namespace) -> None:
         _write_single_rank(found, next(iter(ranks.values())), options.output)
     else:
         _write_folder(found, ranks, resolve_location(options.output), asked, input_files(options))
+    _say_captures_name_nothing(options)
     is_piped = options.output == "-"  # messages must not be mixed with the trace
     listed = _name_list(found) if options.list else [_review_hint(options, len(ranks))]
     print_lines([*_strip_lines(found, options.output), *listed], to=sys.stderr if is_piped else None)
 
 
 def _say_captures_name_nothing(options: argparse.Namespace) -> None:
-    """Say that --capture changes nothing where the rows of the recording itself are written."""
+    """Say that --capture changed nothing, once the rows of the recording itself are written."""
     if options.capture:
         say("hta-graph: --capture has no effect: rows are written as they were recorded")
 
 
 def _rank_readers(asked: RankInputs) -> dict[int, Callable[[], Trace]]:
     """Return what reads the trace of each rank, lowest first; ranks that were merged into one file are read at once."""
-    from hta_graph.trace.rank_files import choose_ranks, expand_inputs
+    from hta_graph.trace.rank_files import choose_ranks
     from hta_graph.trace.read import find_ranks, read_rank, read_single_file
 
-    chosen = None if asked.rank is None else [asked.rank]
-    listed = expand_file_lists(asked.inputs)
-    paths = expand_inputs(listed)
-    if len(paths) == 1:
-        traces = read_single_file(paths[0], chosen, salvage=asked.salvage, say=say)
+    if len(asked.files) == 1:
+        traces = read_single_file(asked.files[0], asked.ranks, salvage=asked.salvage, say=say)
         return {trace.rank or 0: partial(_take, trace) for trace in traces}
-    files = find_ranks(listed, salvage=asked.salvage, say=say)
+    files = find_ranks(asked.listed, salvage=asked.salvage, say=say)
     if len(files) == 1 and not files[0].error:
         return _rank_readers(replace(asked, inputs=[files[0].path]))
-    files = choose_ranks(files, chosen)
+    files = choose_ranks(files, asked.ranks)
     return {file.rank: partial(read_rank, file, salvage=asked.salvage) for file in files}
 
 
@@ -146,12 +143,12 @@ def _write_folder(
             try:
                 trace = _read_with_repairs(read)
             except HtaGraphError as error:
-                asked.leave_out(error)
+                leave_out(asked.left_out, error.to_keep())
                 continue
             found.write(trace, folder / f"rank_{rank}.json.gz")
         if len(asked.left_out) == len(ranks):
             raise TraceError(place, "nothing was written: none of the ranks can be read")
-    asked.report_further_errors()
+    say_further_errors(asked.left_out)
 
 
 def _read_with_repairs(read: Callable[[], Trace]) -> Trace:
@@ -238,8 +235,7 @@ def _run_counters(options: argparse.Namespace) -> None:
     from hta_graph.base.storage.output_paths import check_outputs
     from hta_graph.export.perfetto.append_events import write_counters
 
-    _say_captures_name_nothing(options)
-    scopes = [whole(rank, graph) for rank, graph in RankInputs.of(options).graphs_by_rank()]
+    scopes = [whole(graph.rank or 0, graph) for graph in RankInputs.of(options).graphs()]
     targets = _output_files(resolve_location(options.output), [(scope.rank, scope.graph.path) for scope in scopes])
     # A folder gets files named after the inputs; one of them can be another input.
     check_outputs(targets, input_files(options))
@@ -248,6 +244,7 @@ def _run_counters(options: argparse.Namespace) -> None:
         points = write_counters(scope.graph.trace, tracks, target)
         counted = f"{points:,} points on {len(tracks)} counter tracks"
         print_lines([f"{target}: {counted}; open it at ui.perfetto.dev" if points else f"{target}: {scope.missing()}"])
+    _say_captures_name_nothing(options)
 
 
 def _output_files(place: Location, ranks: list[tuple[int, Location]]) -> list[Location]:

@@ -159,8 +159,10 @@ TRIES = 100
 """How often a folder is put in its place while others put theirs there."""
 
 
-def write_file(target: str | Location, content: bytes | Iterable[Piece]) -> None:
+def write_file(target: str | Location, content: bytes | Iterable[Piece], mode: int | None = None) -> None:
     """Write a file from one or many pieces, or to standard output for ``-``.
+
+    ``mode`` is that of the file; by default that of an earlier one there, or what is usual.
 
     Raises:
         OutputError: the file cannot be written; an earlier one is left as it was.
@@ -176,7 +178,7 @@ def write_file(target: str | Location, content: bytes | Iterable[Piece]) -> None
         return
     place = resolve_links(path)
     if not is_written_directly(place):
-        _write_and_replace(path, place, pieces)
+        _write_and_replace(path, place, pieces, mode)
     elif _is_standard_output(place):
         _write_standard_output(pieces)
     else:
@@ -218,16 +220,17 @@ def _write_standard_output(pieces: Iterable[Piece]) -> None:
         raise OutputError(f"standard output: cannot be written: {error.strerror or error}") from None
 
 
-def _write_and_replace(path: Path, place: Path, pieces: Iterable[Piece]) -> None:
+def _write_and_replace(path: Path, place: Path, pieces: Iterable[Piece], mode: int | None) -> None:
     try:
         # Beside the target, so that the last step is a rename within one file system: whole or not at all.
         with _neighbour(place, lambda part: part.unlink(missing_ok=True)) as part:
-            earlier = place.stat().st_mode & 0o777 if place.exists() else None
-            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if earlier is None else earlier)
+            if mode is None and place.exists():
+                mode = place.stat().st_mode & 0o777
+            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode)
             with os.fdopen(handle, "wb") as file:
                 file.writelines(pieces)
-            if earlier is not None:
-                part.chmod(earlier)
+            if mode is not None:
+                part.chmod(mode)
             part.replace(place)
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -295,11 +295,6 @@ def is_remote(path: str | Location) -> TypeIs[RemotePath]:
     return isinstance(path, RemotePath)
 
 
-def open_to_read(path: Location) -> BufferedReader:
-    """Open a file of which all will be read."""
-    return path.open("rb") if isinstance(path, RemotePath) else open_local(path)
-
-
 def open_to_peek(path: Location) -> BufferedReader:
     """Open a file of which only a little will be read."""
     return path.peek() if isinstance(path, RemotePath) else open_local(path)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tempfile
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import combinations
@@ -16,6 +18,15 @@ from hta_graph.base.storage.location import Location, RemotePath, is_remote, res
 from hta_graph.base.storage.remote_errors import RemoteError
 from hta_graph.base.storage.remote_files import check_bucket
 
+BASELINE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"hta-graph/baseline/')
+FILE_KINDS = {
+    "JSON answer of hta-graph": re.compile(rb'\s*\{\s*"schema"\s*:\s*"hta-graph/(?!baseline/)'),
+    "baseline of hta-graph": BASELINE,
+    "text": re.compile(rb"(?!\s*[{\[]|SQLite format)"),
+}
+"""What outputs may replace, and how it begins; what begins as a trace is no text."""
+HEAD_BYTES = 256
+GZIP_MAGIC = b"\x1f\x8b"
 MOST_LINKS = 40
 """How many links one path may lead through, as on Linux."""
 
@@ -86,6 +97,31 @@ def check_outputs(
             _check_distinct(one, other)
     for folder in folders:
         _check_outside(folder, [target for target in (*files, *folders) if target is not folder])
+
+
+def check_replaced(target: str, kind: str) -> None:
+    """Refuse to replace a local file of another kind (:data:`FILE_KINDS`); an empty one is no loss.
+
+    Raises:
+        OutputError: it is of another kind.
+    """
+    place = resolve_location(target)
+    if target == "-" or is_remote(place) or not place.is_file() or not place.stat().st_size:
+        return
+    if not begins_as(place, FILE_KINDS[kind]):
+        raise OutputError(f"{target}: is no {kind}, and is not replaced; name another file, or remove this one")
+
+
+def begins_as(path: Path, pattern: re.Pattern[bytes]) -> bool:
+    """Return whether the text of a file, which may be compressed with gzip, begins with a pattern."""
+    try:
+        with path.open("rb") as file:
+            begin = file.read(HEAD_BYTES)
+        if begin.startswith(GZIP_MAGIC):
+            begin = zlib.decompressobj(wbits=31).decompress(begin, HEAD_BYTES)
+    except (OSError, zlib.error):
+        return False
+    return pattern.match(begin) is not None
 
 
 @contextmanager

@@ -7,8 +7,9 @@ job                       └▶ matched, in one time ─▶ walk back      └�
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -33,8 +34,8 @@ from hta_graph.multi_rank.summary.path_legs import (
     window_in_job,
 )
 from hta_graph.multi_rank.summary.summarize import RankInJobTime, SummaryRequest, rank_in_job_time, summary_graph
-from hta_graph.paths.binding_edges import walk_back
-from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.binding_edges import Chain, walk_back
+from hta_graph.paths.critical_path import CriticalPath, critical_paths
 from hta_graph.paths.host_pauses import pauses_of_rank
 from hta_graph.paths.intervals import union
 from hta_graph.paths.segments import SegmentTable
@@ -130,18 +131,11 @@ ReadExcerpts = Callable[[Mapping[int, ExcerptRequest]], Mapping[int, DependencyG
 """Asks the ranks' whole graphs, which reads their files once more; by rank."""
 
 
-class SummaryPaths:
-    """Finds paths of a job of summaries, for which it reads the ranks' whole graphs; found ones are kept.
+@dataclass(frozen=True)
+class ExcerptSource:
+    """Lets the job of summaries answer for the one that has more rows of it, those of paths."""
 
-    Args:
-        job: the job.
-        matched: what the ranks did together.
-        ask: how the whole graphs are asked.
-    """
-
-    def __init__(self, job: JobGraph, matched: Collectives, read_excerpts: ReadExcerpts) -> None:
-        self._job, self._matched, self._read_excerpts = job, matched, read_excerpts
-        self._paths: dict[tuple[tuple[int, int, int], tuple[str, ...]], CriticalPath] = {}
+    job: JobGraph
 
     def full_rank_graphs(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
         """Return the whole graphs of some ranks.
@@ -149,62 +143,91 @@ class SummaryPaths:
         Raises:
             HtaGraphError: a file cannot be read once more, or has changed.
         """
-        return full_rank_graphs(self._job, ranks)
+        return full_rank_graphs(self.job, ranks)
 
-    def paths(self, windows: Sequence[WindowQuery], data_load: Sequence[str]) -> list[CriticalPath]:
+    def paths(self, _: DependencyGraph, windows: Sequence[WindowQuery], data_load: Sequence[str]) -> list[CriticalPath]:
         """Return the paths of windows.
 
         Raises:
             QueryError: the job has no such window.
             HtaGraphError: a file cannot be read once more.
         """
-        resolved = [window(self._job) for window in windows]
-        loads = tuple(data_load or ())
-        if any((_window_key(window), loads) not in self._paths for window in resolved):
-            every = {_window_key(window): window for window in (*resolved, *self._step_windows(resolved))}
-            new = [window for key, window in every.items() if (key, loads) not in self._paths]
-            for window, path in zip(new, self._find(new, loads), strict=True):
-                self._paths[_window_key(window), loads] = path
-        return [_with_window(self._paths[_window_key(window), loads], window) for window in resolved]
+        return critical_paths(self.job, windows, data_load=data_load)
 
-    def _step_windows(self, windows: Sequence[Window]) -> list[Window]:
-        """Return the windows of all steps where no step was named: they are shown with the chosen one."""
-        lengths = step_lengths(self._job)
-        if not any(window.is_default for window in windows) or len(lengths) > STEPS_AT_ONCE:
-            return []
-        found = []
-        for length in lengths:
-            try:
-                found.append(step(length.number)(self._job))
-            except QueryError:  # a step within another one's work has no window of its own
-                continue
+
+_PathKey = tuple[tuple[int, int, int], tuple[str, ...]]
+"""What makes windows have one path, and the expressions of what loads data."""
+
+
+@dataclass(kw_only=True)
+class SummaryPaths:
+    """Finds paths of a job of summaries, for which it reads the ranks' whole graphs; found ones are kept.
+
+    Of a path its graph is not kept, which has the job: that is there as long as one of its paths is held.
+
+    Args:
+        matched: what the ranks did together.
+        read_excerpts: how the whole graphs are asked.
+    """
+
+    matched: Collectives
+    read_excerpts: ReadExcerpts
+    _kept: dict[_PathKey, tuple[ref[DependencyGraph], Window, Chain, SegmentTable]] = field(
+        init=False, default_factory=dict
+    )
+
+    def paths(self, job: JobGraph, windows: Sequence[WindowQuery], data_load: Sequence[str]) -> list[CriticalPath]:
+        """Return the paths of windows.
+
+        Raises:
+            QueryError: the job has no such window.
+            HtaGraphError: a file cannot be read once more.
+        """
+        resolved = [window(job) for window in windows]
+        loads = tuple(data_load or ())
+        found = self._known(resolved, loads)
+        if any(_window_key(window) not in found for window in resolved):
+            every = [*resolved, *_step_windows(job, resolved)]
+            found |= self._known(every, loads)
+            new = list({key: window for window in every if (key := _window_key(window)) not in found}.values())
+            for window, path in zip(new, self._find(job, new, loads), strict=True):
+                found[_window_key(window)] = path
+                self._kept[_window_key(window), loads] = ref(path.graph), path.window, path.chain, path.segment_table
+        return [_with_window(found[_window_key(window)], window) for window in resolved]
+
+    def _known(self, windows: Iterable[Window], loads: tuple[str, ...]) -> dict[tuple[int, int, int], CriticalPath]:
+        """Return the paths that were found and whose graph is held."""
+        found = {}
+        for key in map(_window_key, windows):
+            if (key, loads) in self._kept and (graph := self._kept[key, loads][0]()) is not None:
+                found[key] = CriticalPath(graph, *self._kept[key, loads][1:])
         return found
 
-    def _find(self, windows: Sequence[Window], data_load: tuple[str, ...]) -> list[CriticalPath]:
-        legs = job_path_legs(self._job, windows, data_load)
-        excerpts = self._read_excerpts(self._excerpt_requests(legs, data_load))
-        job = self._with_excerpts(excerpts)
-        moved = [window_in_job(window, self._job, job) for window in windows]
-        segments, window_number = [segments_in_job(legs.crossings, self._job, job)], [legs.crossing_window]
-        for part in job.rank_graphs:
+    def _find(self, job: JobGraph, windows: Sequence[Window], data_load: tuple[str, ...]) -> list[CriticalPath]:
+        legs = job_path_legs(job, windows, data_load)
+        excerpts = self.read_excerpts(self._excerpt_requests(job, legs, data_load))
+        joined = self._with_excerpts(job, excerpts)
+        moved = [window_in_job(window, job, joined) for window in windows]
+        segments, window_number = [segments_in_job(legs.crossings, job, joined)], [legs.crossing_window]
+        for part in joined.rank_graphs:
             if part.rank in excerpts:
                 leg_segments = _leg_segments_of(excerpts[part.rank])
-                segments.append(_segments_of_rank_in_job(leg_segments.segments, job, part.index))
+                segments.append(_segments_of_rank_in_job(leg_segments.segments, joined, part.index))
                 window_number.append(legs.legs.window[legs.legs.rank_index == part.index][leg_segments.leg])
         merged = SegmentTable.join(segments).merged(np.concatenate(window_number), len(windows))
-        chains = [walk_back(job, window.sink.point, window.start_ns) for window in moved]
-        return [CriticalPath(job, *of) for of in zip(moved, chains, merged, strict=True)]
+        chains = [walk_back(joined, window.sink.point, window.start_ns) for window in moved]
+        return [CriticalPath(joined, *of) for of in zip(moved, chains, merged, strict=True)]
 
-    def _excerpt_requests(self, legs: JobLegs, data_load: tuple[str, ...]) -> dict[int, ExcerptRequest]:
-        found, clocks = dict[int, ExcerptRequest](), self._matched.clocks.by_rank
+    def _excerpt_requests(self, job: JobGraph, legs: JobLegs, data_load: tuple[str, ...]) -> dict[int, ExcerptRequest]:
+        found, clocks = dict[int, ExcerptRequest](), self.matched.clocks.by_rank
         for rank_index in np.union1d(legs.legs.rank_index, legs.crossings.part).tolist():
-            part = self._job.rank_graphs[rank_index]
+            part = job.rank_graphs[rank_index]
             summary = part.graph.attached(RankSummary)
-            whole = (len(part.graph.event_table), fingerprint(self._job.graph(part.rank)))
+            whole = (len(part.graph.event_table), fingerprint(job.graph(part.rank)))
             size, content = whole if summary is None else (summary.size, summary.content)
             rows = summary_rows(part.graph)
             clock = SummaryRequest.clock_record(clocks[part.rank])
-            members = self._job.members
+            members = job.members
             own = members.row[(members.part == rank_index) & (members.number >= 0)]
             matched = rows[part.of_rank(own)]
             crossed = legs.crossings.take(legs.crossings.part == rank_index)
@@ -214,18 +237,32 @@ class SummaryPaths:
             )  # fmt: skip
         return found
 
-    def _with_excerpts(self, excerpts: Mapping[int, DependencyGraph]) -> JobGraph:
+    def _with_excerpts(self, job: JobGraph, excerpts: Mapping[int, DependencyGraph]) -> JobGraph:
         """Join the ranks again, with more rows of those that the paths come by."""
         graphs = []
-        for part in self._job.rank_graphs:
-            own = self._job.graph(part.rank)
+        for part in job.rank_graphs:
+            own = job.graph(part.rank)
             more, summary = excerpts.get(part.rank), own.attached(RankSummary)
             if more is not None and summary is not None:
                 more = more.with_attached(summary.with_rows(summary_rows(more)))
             if more is not None and (done := own.attached(RankActivity)) is not None:
                 more = more.with_attached(done)
             graphs.append(own if more is None else more)
-        return join_ranks(graphs, matched=self._matched, source=self)
+        return join_ranks(graphs, matched=self.matched, source=ExcerptSource(job))
+
+
+def _step_windows(job: JobGraph, windows: Sequence[Window]) -> list[Window]:
+    """Return the windows of all steps where no step was named: they are shown with the chosen one."""
+    lengths = step_lengths(job)
+    if not any(window.is_default for window in windows) or len(lengths) > STEPS_AT_ONCE:
+        return []
+    found = []
+    for length in lengths:
+        try:
+            found.append(step(length.number)(job))
+        except QueryError:  # a step within another one's work has no window of its own
+            continue
+    return found
 
 
 def _leg_segments_of(excerpt: DependencyGraph) -> LegSegments:

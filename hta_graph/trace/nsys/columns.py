@@ -161,6 +161,7 @@ def read_columns(
     Raises:
         TraceError: it is damaged, holds no rows, or more events than there is memory for.
     """
+    begin_stage(f"reading {path.name}")
     with Database(path, salvage=salvage) as database:
         export = Export(database)
         wanted = [
@@ -169,7 +170,6 @@ def read_columns(
             if (ranks is None or found.rank in ranks) and process in (None, str(found.pid))
         ]
         collectors = {found.key: _Collector(found) for found in wanted or export.processes}
-        begin_stage(f"reading {path.name}")
         limit = ColumnsLimit(path, has_other_ranks=len(collectors) > 1)
         rows = 0
         for batch in export.batches(wanted or None):

@@ -1,14 +1,16 @@
 """A database that a profiler exported, opened so that nothing inside it runs and no other file is written.
 
 Only stored columns of ordinary tables are read: a view or a generated column of that name would be a program of the
-file's. It is opened as immutable, so that neither locks nor other files are made.
+file's. It is opened as immutable, so that neither locks nor other files are made. What is read is bounded by the
+file's size: pages that are their own children hold any number of rows.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,13 @@ from hta_graph.model import Ints
 CHUNK = 1 << 14
 """How many rows are fetched at once: what is in memory of a table is one chunk and the columns made of it."""
 ASKED_AT_ONCE = 500
-LONGEST_TEXT = 1 << 26
+LONGEST_TEXT = 1 << 22
+STEPS_AT_ONCE = 1 << 12
+"""The number of SQLite's steps after which a signal is seen."""
+LEAST_STEPS, STEPS_PER_BYTE = 1 << 20, 32
+"""How many steps may be taken of a file: all that is read of a sound export takes at most one for each of its bytes."""
+TEXT_PER_BYTE = 8
+"""How often the texts of a file may be as long as the file: a sound one's are read a few times at most."""
 MOST_ROWS = 10_000_000
 """How many rows are taken at once of what is short in every sound file."""
 MOST_TABLES = 1_000
@@ -33,6 +41,7 @@ REMEDY = Remedy(
     "export it again with nsys export --type sqlite, or recover its rows with salvage=True",
     "export it again with nsys export --type sqlite, or recover its rows with --salvage",
 )
+ORDINARY_TABLE = re.compile(r"CREATE TABLE [\"'`\[]?(\w+)")
 EXPORT_AGAIN = "export it again: nsys export --type sqlite"
 CHECKPOINT = "end the program that writes it, then run: sqlite3 FILE 'PRAGMA wal_checkpoint'"
 
@@ -40,9 +49,37 @@ CHECKPOINT = "end the program that writes it, then run: sqlite3 FILE 'PRAGMA wal
 BESIDE = (("-wal", "has rows that are only in the file next to it"), ("-journal", "is being written"))
 
 
-def _allow_reading(action: int, *_: str | None) -> int:
-    """Allow what a query needs: no other file, no other statement."""
-    return sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY
+def _allow_reading(action: int, _: str | None, __: str | None, ___: str | None, view: str | None) -> int:
+    """Allow what a query needs: no other file, no other statement, nothing through a view."""
+    return sqlite3.SQLITE_OK if action in READING and view is None else sqlite3.SQLITE_DENY
+
+
+class _Bound:
+    """What may be taken of a file by its size, in SQLite's steps and in bytes of text."""
+
+    def __init__(self, size: int) -> None:
+        self._steps = LEAST_STEPS + size * STEPS_PER_BYTE
+        self._text = LEAST_STEPS + size * TEXT_PER_BYTE
+        self.is_reached = False
+        self.cause = f"its tables hold more than fits into its {size:,} bytes"
+
+    def step(self) -> bool:
+        """Return whether to stop; called after every :data:`STEPS_AT_ONCE` steps."""
+        self._steps -= STEPS_AT_ONCE
+        self.is_reached |= self._steps < 0
+        return self.is_reached
+
+    def text(self, raw: bytes) -> str:
+        """Decode a text.
+
+        Raises:
+            sqlite3.DataError: there are longer texts than the file can hold.
+        """
+        self._text -= len(raw)
+        if self._text < 0:
+            self.is_reached = True
+            raise sqlite3.DataError
+        return raw.decode("utf-8", "replace")
 
 
 class Database:
@@ -63,6 +100,7 @@ class Database:
         self.damage = ""
         self.salvages = salvage
         self._check_files_beside(Path(path))
+        self._bound = _Bound(Path(path).stat().st_size)
         with self._told_errors():
             self._connection = open_database(Path(path))
             try:
@@ -72,7 +110,8 @@ class Database:
                 raise
 
     def _open(self, *, salvage: bool) -> None:
-        self._connection.text_factory = _text
+        self._connection.set_progress_handler(self._bound.step, STEPS_AT_ONCE)
+        self._connection.text_factory = self._bound.text
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_TEXT)
         self._connection.execute("PRAGMA trusted_schema = OFF")
         if salvage:  # a file shorter than its header says is opened only so; nothing can be written anyway
@@ -89,10 +128,7 @@ class Database:
     @staticmethod
     def _check_files_beside(path: Path) -> None:
         """Refuse a database of which a part is in another file."""
-        for ending, cause in (
-            ("-wal", "has rows that are only in the file next to it"),
-            ("-journal", "is being written"),
-        ):
+        for ending, cause in BESIDE:
             beside = path.with_name(path.name + ending)
             if beside.is_file() and beside.stat().st_size:
                 raise TraceError(path, f"{cause} ({beside.name})", CHECKPOINT)
@@ -100,10 +136,13 @@ class Database:
     def _stored_columns(self) -> dict[str, frozenset[str]]:
         """Return the stored columns of each ordinary table."""
         listed = self._connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT ?", (MOST_TABLES,)
+            "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT ?", (MOST_TABLES,)
         )
         found = {}
-        for (table,) in listed.fetchall():
+        for table, made_by in listed.fetchall():
+            # What is listed under this name may make something else: a view, or a virtual table.
+            if (match := ORDINARY_TABLE.match(str(made_by))) is None or match[1] != table:
+                continue
             columns = self._connection.execute("SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 0", (table,))
             found[table] = frozenset(name for (name,) in columns.fetchall())
         return found
@@ -117,7 +156,17 @@ class Database:
         except OSError as error:
             raise TraceError(self.path, f"cannot be read: {error.strerror or error}") from None
         except sqlite3.Error as error:
-            raise TraceError(self.path, f"is a damaged SQLite database: {one_line(str(error))}", EXPORT_AGAIN) from None
+            raise TraceError(self.path, self._words_of(error), EXPORT_AGAIN) from None
+
+    def _words_of(self, error: sqlite3.Error) -> str:
+        """Say what is wrong with the file.
+
+        Raises:
+            KeyboardInterrupt: it is the user who stopped SQLite.
+        """
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT and not self._bound.is_reached:
+            raise KeyboardInterrupt
+        return f"is a damaged SQLite database: {self._bound.cause if self._bound.is_reached else one_line(str(error))}"
 
     @property
     def tables(self) -> Mapping[str, frozenset[str]]:
@@ -153,10 +202,10 @@ class Database:
         except sqlite3.Error as error:
             self._note(error)
             if not self.salvages:
-                raise TraceError(self.path, f"is a damaged SQLite database: {error}", REMEDY) from None
+                raise TraceError(self.path, self.damage, REMEDY) from None
 
     def _note(self, error: sqlite3.Error) -> None:
-        self.damage = self.damage or f"is a damaged SQLite database: {error}"
+        self.damage = self.damage or self._words_of(error)
 
     def integers(self, table: str, *names: str, where: str = "") -> list[tuple[int, ...]]:
         """Return columns of a short table as integers, -1 where they are absent; nothing where one is missing.
@@ -192,6 +241,13 @@ class Database:
             return []
         listed = ", ".join(self.column(table, name, -1) for name in names)
         return self.rows(f'SELECT DISTINCT {listed} FROM "{table}" LIMIT {MOST_ROWS}')  # noqa: S608
+
+    def about(self, table: str) -> int:
+        """Return about how many rows a table has, found at once: the largest number of one, 0 where it has none."""
+        with suppress(sqlite3.Error):
+            ((last,),) = self._connection.execute(f'SELECT MAX(rowid) FROM "{table}"')  # noqa: S608
+            return last if isinstance(last, int) else 0
+        return 0
 
     def column(self, table: str, names: str, default: int) -> str:
         """Return the expression of a table's column as an integer."""
@@ -239,7 +295,3 @@ def _rows_before_damage(found: sqlite3.Cursor, note: Callable[[sqlite3.Error], N
     except sqlite3.Error as error:
         note(error)
     return rows
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")

@@ -17,6 +17,7 @@ import numpy as np
 
 from hta_graph.base.arrays import find_sorted, take_or
 from hta_graph.base.errors import NotATraceError
+from hta_graph.base.progress import advance_stage
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.nsys.database import Database
 from hta_graph.trace.nsys.nccl import collective_arguments
@@ -307,7 +308,8 @@ class Export:
         Raises:
             TraceError: the file is damaged.
         """
-        keys, first = self._keys, 0
+        keys, first, done = self._keys, 0, 0
+        total = sum(self.database.about(source.table) for source in SOURCES)
         chosen = np.isin(keys, keys if processes is None else [process.key for process in processes])
         for source in SOURCES:
             if rows is not None and not self.database.salvages:
@@ -322,6 +324,8 @@ class Export:
                 place = find_sorted(process, keys)
                 numbers |= {"process": process, "index": first + np.cumsum(place >= 0) - 1}
                 first += int(np.count_nonzero(place >= 0))
+                done += len(place)
+                advance_stage(min(done, total), total)
                 kept = (place >= 0) & chosen[place]
                 if rows is not None:
                     kept &= find_sorted(numbers["index"], rows) >= 0

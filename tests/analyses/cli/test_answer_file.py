@@ -81,3 +81,41 @@ def test_another_output_goes_to_standard_output_beside_it(
     status, out, _ = run_command(capsys, "critical-path", trace, "-o", target, "--dot", "-")
     assert (status, out) == (0, graph.read_text(encoding="utf-8"))
     assert target.read_text(encoding="utf-8") == expected
+
+
+FOREIGN = {"trace": '{"traceEvents":[]}', "list": "[1]", "text": "notes\n"}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+@pytest.mark.parametrize("option", ["--json", "-o", "--update"])
+def test_a_file_of_another_kind_is_not_replaced(
+    kind: str, option: str, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (target := tmp_path / "kept.json").write_text(FOREIGN[kind])
+    command = "gate" if option == "--update" else "info"
+    what = "baseline" if option == "--update" else "JSON answer"
+    said = f"kept.json: is no {what} of hta-graph, and is not replaced; name another file, or remove this one"
+    assert said in one_error(capsys, tmp_path, command, trace, option, target, status=3 if command == "gate" else 1)
+    assert target.read_text() == FOREIGN[kind]
+
+
+def test_text_replaces_text_and_no_data(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = two_steps().write(tmp_path / "other.json.gz")
+    assert "other.json.gz: is no text" in one_error(capsys, tmp_path, "info", trace, "-o", other)
+    (tmp_path / "old.txt").write_text("old")
+    assert run_command(capsys, "info", trace, "-o", tmp_path / "old.txt")[0] == 0
+    assert (tmp_path / "old.txt").read_text() != "old"
+
+
+@pytest.mark.parametrize("name", ["base.json", "base.json.gz"])
+def test_own_files_and_empty_ones_are_replaced(
+    name: str, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "answer.json").touch()
+    for _ in range(2):
+        assert run_command(capsys, "info", trace, "--json", tmp_path / "answer.json")[0] == 0
+        assert run_command(capsys, "gate", "--update", tmp_path / name, trace)[0] == 0
+    answer = tmp_path / "answer.json"
+    assert "is no baseline" in one_error(capsys, tmp_path, "gate", "--update", answer, trace, status=3)
+    assert "is no JSON answer" in one_error(capsys, tmp_path, "info", trace, "--json", tmp_path / name)
+    assert run_command(capsys, "schema", "info", "-o", tmp_path / "answer.json")[0] == 0

@@ -467,7 +467,7 @@ def test_an_earlier_output_is_replaced_and_keeps_its_mode(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, trace_file: Path
 ) -> None:
     target = tmp_path / "out.json"
-    target.write_text("old")
+    target.write_text('{"schema":"hta-graph/info/1"}')
     target.chmod(0o640)
     assert run_command(capsys, "info", trace_file, "--json", target)[0] == 0
     assert json.loads(target.read_bytes())["schema"] == "hta-graph/info/1"

@@ -55,6 +55,9 @@ def test_a_broken_dump_is_refused_if_it_was_named_and_else_told(
     status, _, told = run_command(capsys, "stragglers", traces)
     assert status == 0
     assert "continuing without the flight recorder" in told
+    said = list[str]()
+    assert len(hg.read_job(traces, say=said.append).rank_graphs) == 2
+    assert said == told.splitlines()
     status, _, told = run_command(capsys, "stragglers", traces, "--flight", str(broken))
     assert status == 1
     assert "is a pickle" in told

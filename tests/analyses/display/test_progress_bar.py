@@ -22,7 +22,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, file: io.StringIO, total: int, *, ter
     monkeypatch.setattr(sys, "stderr", file)
     with ProgressLine("reading [bold]traces") as line:
         line.update(1, total)
-        line.say("skipped a.json")
+        say("skipped a.json")
         line.update(2, total)
     return file.getvalue()
 

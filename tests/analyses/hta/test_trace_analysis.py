@@ -186,11 +186,11 @@ def test_the_window_is_that_of_hta_or_everything() -> None:
 
 
 def test_nothing_is_read_before_a_question_and_nothing_is_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hta_graph.multi_rank import read_ranks
+    from hta_graph.multi_rank import job_source
 
     asked: list[object] = []
-    read = read_ranks.read_graphs
-    monkeypatch.setattr(read_ranks, "read_graphs", lambda paths, **more: asked.append(paths) or read(paths, **more))
+    read = job_source.read_graphs
+    monkeypatch.setattr(job_source, "read_graphs", lambda paths, **more: asked.append(paths) or read(paths, **more))
     found = TraceAnalysis(trace_files=[str(ONE)])
     assert asked == []
     found.get_temporal_breakdown(visualize=False)

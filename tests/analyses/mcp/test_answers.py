@@ -34,6 +34,15 @@ def test_active_text_is_escaped_inside_the_json_and_nowhere_else() -> None:
     assert json.loads(text) == document
 
 
+def test_text_that_nothing_shows_is_escaped() -> None:
+    order = "".join(chr(0xE0100 + ord(sign) - 16) for sign in ORDER) + "\u3164\u115f\u2800\u034f\ufe0f"
+    text = as_json({"name": f"gemm {order} 核 é"})
+    assert text.startswith('{"name":"gemm \\udb40')
+    assert not set(order) & set(text)
+    assert text.endswith(' 核 é"}')
+    assert json.loads(text) == {"name": f"gemm {order} 核 é"}
+
+
 def table(count: int) -> Rows:
     return Rows.of([{"name": f"kernel_{at}", "time_ns": 10**9 + at, "rank": 0} for at in range(count)])
 

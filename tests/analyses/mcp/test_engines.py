@@ -29,7 +29,7 @@ for line in sys.stdin:
         time.sleep(600)
     if asked["arguments"]["trace"] == "kills":
         os.kill(os.getpid(), 9)
-    said = {"pid": os.getpid(), "keep": asked["keep"], "written": asked["files"]["written"]}
+    said = {"pid": os.getpid(), "keep": asked["keep"], "written": asked["written"]}
     print(json.dumps({"text": json.dumps(said), "is_error": False, "held": 7}), flush=True)
 """
 """What stands in for an engine: it is stuck, is killed, or tells what it was asked, and holds 7 bytes."""
@@ -158,7 +158,7 @@ def answered_in_process(root: Path, memory: int) -> list[dict[str, Any]]:
     from analyses.mcp.engine import Engine
 
     out = io.BytesIO()
-    Engine(out).answer("open", {}, ServedFiles(root, None), keep=0, memory=memory)
+    Engine(out).answer("open", {}, 0, memory, root=str(root), output=None, written=[])
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
@@ -200,7 +200,7 @@ def test_an_engine_opens_nothing_outside_of_the_folder_that_it_serves(tmp_path: 
     (root / "sample_trace.json.gz").rename(tmp_path / "outside" / "t.json.gz")
     question = {
         "tool": "open", "arguments": {"trace": "outside/t.json.gz"}, "keep": 0, "memory": 0,
-        "files": ServedFiles(tmp_path, None).as_json,
+        "root": str(tmp_path), "output": None, "written": [],
     }  # fmt: skip
 
     async def report(*_: Any) -> None:

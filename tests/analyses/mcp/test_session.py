@@ -110,11 +110,11 @@ def write_lines(server: subprocess.Popen[str], *lines: str) -> None:
     server.stdin.flush()
 
 
-def answers_until(server: subprocess.Popen[str], last: int) -> dict[int, dict[str, Any]]:
-    """Return answers by id, up to the one with some id."""
+def answers_until(server: subprocess.Popen[str], *wanted: int) -> dict[int, dict[str, Any]]:
+    """Return answers by id, when some of them have all come."""
     assert server.stdout
     found: dict[int, dict[str, Any]] = {}
-    while last not in found:
+    while not found.keys() >= set(wanted):
         answered = json.loads(server.stdout.readline())
         found |= {answered["id"]: answered} if answered.get("id") is not None else {}
     return found
@@ -128,17 +128,17 @@ def said_at_end(server: subprocess.Popen[str], within_s: float) -> tuple[int, st
 
 
 def answers_to_lines(root: Path, *lines: str) -> dict[int, dict[str, Any]]:
-    """Return what the server answers to lines, which need not be JSON, by id; the last line has the highest one."""
+    """Return what the server answers to lines by id; they need not be JSON."""
     with raw_server(root) as server:
         write_lines(server, *lines)
-        found = answers_until(server, last := json.loads(lines[-1])["id"])
+        found = answers_until(server, *(json.loads(line)["id"] for line in lines if line.startswith('{"jsonrpc"')))
         assert server.poll() is None
         assert server.stdin
         server.stdin.close()
         status, said = said_at_end(server, 5)
         assert status == 0
         assert "Traceback" not in said
-    return {number: one for number, one in found.items() if number <= last}
+    return found
 
 
 def call(number: int, name: str, **arguments: Any) -> str:
@@ -274,6 +274,22 @@ def test_it_ends_quietly_when_the_client_asks_no_more_or_reads_no_more(tmp_path:
             status, said = said_at_end(server, 2)
             assert status in (0, 1)
             assert "Traceback" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("later_s", [0, 0.05, 0.1, 0.2])
+def test_it_ends_quietly_when_the_client_is_gone_before_the_first_answer(tmp_path: Path, later_s: float) -> None:
+    with raw_server(tmp_path) as server:
+        assert server.stdin
+        assert server.stdout
+        assert server.stderr
+        server.stdout.close()
+        assert "serving" in server.stderr.readline()
+        time.sleep(later_s)
+        server.stdin.close()
+        status, said = said_at_end(server, 10)
+    assert status in (0, 1)
+    assert "Traceback" not in said
 
 
 @pytest.mark.slow

@@ -147,7 +147,8 @@ def test_real_jobs_say_the_same(job: str) -> None:
 
 def test_what_a_rank_did_least_of_is_added_up_by_class(tmp_path: Path) -> None:
     graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 3)
-    every, fewer = (WaitCauses(summary_job(graphs, doings)) for doings in (1 << 20, 4))
+    jobs = [summary_job(graphs, doings) for doings in (1 << 20, 4)]
+    every, fewer = map(WaitCauses, jobs)
     assert len(fewer.activities) < len(every.activities)
     # All waiting is charged, to the nanosecond, whatever is told apart.
     assert fewer.attribute().caused.sum() == every.attribute().caused.sum()

@@ -106,6 +106,16 @@ def assert_same_of_equals(graphs: list[hg.DependencyGraph], *texts: str) -> None
         assert said_by_ranks(asked, changes) == said_by_whole(whole, changes, hg.whole())
 
 
+def test_a_rank_that_is_asked_alone_is_joined_with_its_job(tmp_path: Path) -> None:
+    """It has waiting of its own and the ranks' shares of the path, as in the job of whole graphs."""
+    graphs, window = random_graphs(tmp_path, 51), median_step()
+    whole, few = hg.build_job(graphs), summary_job(graphs)
+    elsewhere = summary_replay(few)
+    assert elsewhere is not None
+    found = elsewhere(window(few), window.asked).opportunities({}).opportunities
+    assert list(found) == opportunity_rows(replay_graph(whole, window))
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("seed", "text"), [(50, "class:cpu_bound"), (92, "class:cpu_bound")], ids=["met", "end"])
 def test_of_equally_long_paths_the_same_one_is_told(tmp_path: Path, seed: int, text: str) -> None:

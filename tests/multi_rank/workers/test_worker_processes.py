@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from analyses.cli.main import main
 from hta_graph.base.errors import ClusterError, HtaGraphError, MissingExtraError, QueryError, TooLargeError, TraceError
 from hta_graph.multi_rank.rank_request import RankRequest
 from hta_graph.multi_rank.read_engine import RankReading
-from hta_graph.multi_rank.read_ranks import ReadOptions, read_files
+from hta_graph.multi_rank.read_options import ReadOptions
+from hta_graph.multi_rank.read_ranks import read_files
 from hta_graph.multi_rank.workers import worker_processes
 from hta_graph.multi_rank.workers.dask_cluster import DaskWorkers
 from hta_graph.multi_rank.workers.tasks import Task, decode_answer, error_with_path, run_task
@@ -144,8 +146,8 @@ def in_order(
 ) -> Iterator[hg.DependencyGraph | HtaGraphError]:
     monkeypatch.setattr("hta_graph.multi_rank.worker_readers.DaskReader", lambda *_: engine)
     files = [RankFile(path, rank, "header") for rank, path in enumerate(paths)]
-    how = ReadOptions(cluster="local")
-    yield from read_files(files, lambda _: RankRequest(), how, lambda *done: told.append(done))
+    how = ReadOptions(cluster="local", progress=lambda _: nullcontext(lambda *done: told.append(done)))
+    yield from read_files(files, lambda _: RankRequest(), how)
 
 
 def test_answers_come_in_order_and_no_more_than_asked_for_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +166,8 @@ def test_answers_come_in_order_and_no_more_than_asked_for_wait(tmp_path: Path, m
 def test_here_one_file_is_read_when_its_answer_is_asked_for(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     files = [RankFile(rank_file(tmp_path, 0), 0, "header"), RankFile(tmp_path / "later.json", 1, "header")]
-    found = read_files(files, lambda _: RankRequest(), ReadOptions(jobs=1), lambda *done: told.append(done))
+    options = ReadOptions(jobs=1, progress=lambda _: nullcontext(lambda *done: told.append(done)))
+    found = read_files(files, lambda _: RankRequest(), options)
     assert isinstance(next(found), hg.DependencyGraph)
     (tmp_path / "rank0.json").rename(tmp_path / "later.json")
     assert isinstance(next(found), hg.DependencyGraph)

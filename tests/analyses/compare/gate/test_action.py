@@ -169,3 +169,10 @@ def test_what_cannot_be_compared_fails_with_3(tmp_path: Path, traces: str) -> No
     status, outputs, _ = Runner(tmp_path).run(baseline=str(ONE_RANK), traces=traces)
     assert (status, outputs["verdict"]) == (3, "cannot_compare")
     assert not (tmp_path / "workspace" / "here").exists()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r"])
+def test_a_file_name_writes_no_outputs_of_its_own(tmp_path: Path, end: str) -> None:
+    name = f"c.md{end}verdict=pass{end}status=0"
+    status, outputs, summary = Runner(tmp_path).run(baseline=str(ONE_RANK), traces="any.json", comment_file=name)
+    assert (status, outputs, summary) == (2, {"verdict": "cannot_compare", "status": "2"}, "")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +29,10 @@ DAMAGE = {
     ),
     "a text that is missing": lambda text: text.replace(b'"label":', b'"label":99999', 1),
     "a negative text": lambda text: text.replace(b'"label":0', b'"label":-1', 1),
+    "a number that 64 bits do not hold": lambda text: text.replace(b'"count":[', b'"count":[9223372036854775808,', 1),
+    "a number of nothing that is": lambda text: text.replace(
+        b'"unexplained_ns":', b'"unexplained_ns":9007199254740993', 1
+    ),
     "kernels that are no numbers": lambda text: text.replace(b'"order":"', b'"order":"!!', 1),
 }
 
@@ -69,6 +75,33 @@ def test_a_damaged_baseline_is_one_error_of_status_3(
         else "damaged baseline"
     )
     assert words in err
+
+
+def integers_in(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the places of all integers of a document, of each list the first."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else list(enumerate(value))[:1]
+        for key, inner in items:
+            yield from integers_in(inner, (*place, key))
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield place
+
+
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("number", [1 << 53, -(1 << 53), 1 << 63, 10**30])
+@pytest.mark.parametrize("place", range(40))
+def test_no_number_is_a_defect(capsys: pytest.CaptureFixture[str], tmp_path: Path, place: int, number: int) -> None:
+    document = json.loads(baseline_bytes([profile(ONE_RANK)]))
+    places = list(integers_in(document))
+    chosen: Any = document
+    *folders, last = places[place % len(places)]
+    for key in folders:
+        chosen = chosen[key]
+    chosen[last] = number
+    (tmp_path / "b.json").write_text(json.dumps(document))
+    status, _, err = run_command(capsys, "gate", tmp_path / "b.json", ONE_RANK)
+    assert (status in (0, 1, 3), "this is a defect" in err) == (True, False)
+    assert status == 3 or number <= 1 << 53
 
 
 def test_names_of_persons_and_hosts_are_left_out(
