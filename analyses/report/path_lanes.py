@@ -121,8 +121,8 @@ def _lane_names(lanes: Sequence[SceneLane]) -> list[str]:
     """Name lanes in short, where short names distinguish them."""
     # "stream 0:1:7" is stream 7 of context 1 on device 0, "thread 42:43" is thread 43 of process 42.
     short = [f"{lane.of_rank}{lane.name.split(' ')[0]} {lane.name.split(':')[-1]}" for lane in lanes]
-    is_told = len(set(short)) == len(short) and all(map(LANE_LABEL.fullmatch, short))
-    return [clipped(name, LONGEST_NAME) for name in (short if is_told else [lane.label for lane in lanes])]
+    is_short = len(set(short)) == len(short) and all(map(LANE_LABEL.fullmatch, short))
+    return [clipped(name, LONGEST_NAME) for name in (short if is_short else [lane.label for lane in lanes])]
 
 
 def _class_shapes(strip: PathStrips, words: Mapping[str, str], row: int, height: int) -> list[PictureShape]:

@@ -362,7 +362,7 @@ class PathOverview:
 
 
 def path_overview(path: CriticalPath, limits: SceneLimits, cells: int, levels: int) -> PathOverview:
-    """Cut a path's window into cells; ``levels`` is how many degrees of being busy are told apart."""
+    """Cut a path's window into cells; ``levels`` is the number of degrees of being busy."""
     graph = path.graph
     codes, left_out = _lanes_to_draw(path, limits)
     lanes = [
