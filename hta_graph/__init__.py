@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hta_graph.base.errors import HtaGraphError
     from hta_graph.build.from_dataframes import from_dataframes
-    from hta_graph.build.from_trace import build_graph, critical_path
-    from hta_graph.dependencies.rules import DEFAULT_RULES
+    from hta_graph.build.from_trace import DEFAULT_RULES, build_graph, critical_path
     from hta_graph.export.parquet import write_parquet
     from hta_graph.export.picture import render
     from hta_graph.export.sync_dependencies import sync_dependencies
@@ -41,7 +40,7 @@ __version__ = "0.2.0"
 
 _HOME = {
     "CriticalPath": "hta_graph.paths.critical_path",
-    "DEFAULT_RULES": "hta_graph.dependencies.rules",
+    "DEFAULT_RULES": "hta_graph.build.from_trace",
     "DependencyGraph": "hta_graph.graph.dependency_graph",
     "EdgeKind": "hta_graph.model",
     "EventKind": "hta_graph.model",

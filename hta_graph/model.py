@@ -37,7 +37,7 @@ class _Named(IntEnum):
 
 
 class EventKind(_Named):
-    """What an event is; edges join only the first five kinds."""
+    """What an event is; edges of a rank join only the first five kinds, those of a job also rendezvous."""
 
     CPU_OP = 0
     RUNTIME = 1
@@ -92,7 +92,7 @@ class Evidence(_Named):
     INFERRED = 1
 
 
-class Rule(_Named):
+class EdgeRule(_Named):
     """The named rule that produced an edge; ``RECORDED``: the trace records it."""
 
     RECORDED = 0

@@ -21,7 +21,8 @@ OF_FILES = (
     "is not JSON", "is truncated", "is corrupt", "nests JSON values too deeply", "as traceEvents, not a list",
     "is empty", "is JSON without traceEvents", "is a list without event objects", "holds nothing to simulate",
     "holds no GPU activity", "is a Chrome trace of another program", "holds several recordings",
-    "cannot be distinguished", "merged into one file", "is a damaged zip archive", "; convert it to UTF-8",
+    "cannot be distinguished", "merged into one file", "is a damaged zip archive", "is a damaged tar archive",
+    "is a tar archive without a trace", "; convert it to UTF-8",
     *(words for _, _, words in REFUSED.values()),
 )  # fmt: skip
 """Why a trace can be refused by itself."""

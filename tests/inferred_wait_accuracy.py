@@ -18,7 +18,7 @@ import numpy as np
 
 import hta_graph as hg
 from hta_graph.graph.points import event_of
-from hta_graph.model import Rule
+from hta_graph.model import EdgeRule
 from tests.edge_accuracy import DIALECTS, Closure, Edge, graph_edges, overlapping_ends
 from tests.simulator import Dialect, Run, random_program, simulate, write
 from tests.simulator.program import (
@@ -94,7 +94,7 @@ def _catch_up(rng: random.Random, streams: list[Stream]) -> tuple[Gap | SyncStre
 def believed(graph: hg.DependencyGraph) -> Iterator[tuple[int, int]]:
     """Yield source and target (event index) of the waits that are believed."""
     edges, index = graph.edge_table, graph.event_table.index
-    for row in np.flatnonzero(edges.rule == Rule.END_OF_OTHER_STREAM).tolist():
+    for row in np.flatnonzero(edges.rule == EdgeRule.END_OF_OTHER_STREAM).tolist():
         yield int(index[event_of(edges.source[row])]), int(index[event_of(edges.target[row])])
 
 
@@ -121,7 +121,7 @@ def _unexplained_waits(run: Run, poorer: Poorer) -> Iterator[int]:
     kept = {uid: index for index, uid in poorer.uid_of.items()}
     graph = poorer.graph
     edges = graph.edges_of(*hg.model.EdgeKind)
-    asked = ~graph.edge_table.inferred | (graph.edge_table.rule != Rule.END_OF_OTHER_STREAM)
+    asked = ~graph.edge_table.inferred | (graph.edge_table.rule != EdgeRule.END_OF_OTHER_STREAM)
     causes: dict[int, int] = {}
     index = graph.event_table.index
     for row in np.flatnonzero(asked & ~edges.to_end & graph.is_gpu[edges.target]).tolist():

@@ -43,7 +43,6 @@ POVERTIES: tuple[Poverty, ...] = (
 LOST = 0.3
 """The share of GPU rows that a recording loses whose buffers overflow; it is one from the middle on, too."""
 WAITS = {"event_wait", "stream_sync", "device_sync", "event_sync", "blocking_copy"}
-BLOCKING = ("Synchronize", "cudaMemcpy")
 
 
 class Poorer(NamedTuple):

@@ -14,9 +14,8 @@ from hta_graph.base.arrays import distinct, first_of_runs, last_of_runs, run_num
 from hta_graph.base.errors import DefectError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
+from hta_graph.graph.event_names import row_labels, time_by_open_name
 from hta_graph.graph.memo import memoized
-from hta_graph.graph.numbered_names import row_labels
-from hta_graph.graph.open_names import time_by_open_name
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.gpu_activity import Activities, activities

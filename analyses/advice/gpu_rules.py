@@ -9,23 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, PathFacts
-from analyses.advice.remedies import named_scenario, shorter_during, with_factor
-from analyses.advice.rule import Evidence, Fired, Lead, Rule
+from analyses.advice.rule import Evidence, Fired, Lead, Rule, named_scenario, shorter_during, with_factor
 from hta_graph.base.arrays import distinct, first_of_runs, take_or
 from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy, EventKind, Floats, Ids, Ints
 from hta_graph.paths.gpu_activity import WorkType, activities
-from hta_graph.roofline.demand import Demand, Unit
-from hta_graph.roofline.devices import find_device, gpu_name, is_tf32
 from hta_graph.what_if.changes import Change, overlap_activities, scale_activities
 from hta_graph.what_if.modified_window import ModifiedWindow
 
 if TYPE_CHECKING:
     from hta_graph.roofline.attainable import AttainableWork
+    from hta_graph.roofline.demand import Demand
     from hta_graph.roofline.fusion import FusionChains
-    from hta_graph.roofline.recorded_calls import RecordedCall
 
 
 def exposed_communication(facts: PathFacts) -> Fired | None:
@@ -337,16 +334,11 @@ def _reads_shapes(facts: PathFacts) -> bool:
 @memoized
 def work_limits(facts: PathFacts) -> AttainableWork | None:
     """Return the window's work with the limits of the GPU; ``None`` where these are unknown, and of a job."""
-    graph = facts.graph
     if not _reads_shapes(facts):
         return None
-    gpus = [gpu for gpu in distinct(graph.lanes.device[facts.work.lane]).tolist() if gpu >= 0]
-    device = find_device(gpu_name(graph, gpus))
-    if device is None:
-        return None
-    from hta_graph.roofline.attainable import AttainableWork  # late: most answers need no cost models
+    from hta_graph.roofline.attainable import attainable_work  # late: most answers need no cost models
 
-    return AttainableWork(graph, facts.work, device)
+    return attainable_work(facts.graph, facts.work)
 
 
 def far_from_limit(facts: PathFacts) -> Fired | None:
@@ -376,7 +368,7 @@ def far_from_limit(facts: PathFacts) -> Fired | None:
 
 def _shape_doubt(demand: Demand | None) -> Evidence:
     """Return what about a shape explains the distance to the limit: a short side, one that is not aligned, nothing."""
-    is_product = demand is not None and demand.unit == Unit.MATRIX
+    is_product = demand is not None and demand.is_product
     sizes, dtype = (demand.sizes, demand.dtype) if demand is not None and is_product else ({}, "")
     sides = {name: sizes[name] for name in ("M", "N", "K") if name in sizes}
     small = min(sides, key=lambda name: sides[name], default="")
@@ -418,7 +410,7 @@ def float32_products(facts: PathFacts) -> Fired | None:
     limited = work_limits(facts)
     if limited is None or limited.device is None:
         return None
-    on_path, factor = limited.on_path(facts.path), tf32_factors(limited)
+    on_path, factor = limited.on_path(facts.path), limited.in_tf32
     saved = ceil((on_path * (1 - factor)).sum())
     if not facts.is_notable(saved):
         return None
@@ -430,33 +422,14 @@ def float32_products(facts: PathFacts) -> Fired | None:
 
 def _tf32_at_most(facts: PathFacts, _: Evidence) -> int:
     limited = work_limits(facts)
-    return 0 if limited is None else facts.priced.of_work(limited.groups.work.row, 1 - tf32_factors(limited))
+    return 0 if limited is None else facts.priced.of_work(limited.groups.work.row, 1 - limited.in_tf32)
 
 
 def _in_tf32(facts: PathFacts, _: Evidence) -> Change:
     limited = work_limits(facts)
     if limited is None:
         raise QueryError("the limits of the GPU are not known")
-    return scale_activities(limited.groups.work.row, tf32_factors(limited))
-
-
-def tf32_factors(limited: AttainableWork) -> Floats:
-    """Return what each activity's time would be multiplied with in TF32, as near to its limit as it is now."""
-    rates = limited.device.matrix_tflops if limited.device else {}
-    if "tf32" not in rates or "float" not in rates:
-        return np.ones(len(limited.groups.work))
-    plain = np.array([_is_float32_matmul(one) for one in limited.found.calls] or [False])
-    calls = limited.calls
-    limit = np.fmax(calls.compute_ns * (rates["float"] / rates["tf32"]), calls.memory_ns) / calls.limit_ns
-    per_call = np.where(plain & (limit < 1), limit, 1.0)
-    number = limited.found.number[limited.groups.place]
-    return np.where(number >= 0, per_call[number], 1.0) if len(per_call) else np.ones(len(number))
-
-
-def _is_float32_matmul(one: RecordedCall) -> bool:
-    """Return whether a call multiplies 32-bit floats, and its kernel says that it does not round them."""
-    is_product = one.demand is not None and one.demand.unit == Unit.MATRIX and one.demand.dtype == "float"
-    return is_product and is_tf32(one.call.kernel) is False
+    return scale_activities(limited.groups.work.row, limited.in_tf32)
 
 
 @memoized

@@ -20,8 +20,19 @@ from analyses.advice.host_facts import (
     saved_without_waits,
     waits_for_pinned_upload,
 )
-from analyses.advice.remedies import named_scenario, with_factor, with_own_factors, without_waits
-from analyses.advice.rule import Confidence, Evidence, Fired, Fires, Lead, Remedy, Rule
+from analyses.advice.rule import (
+    Confidence,
+    Evidence,
+    Fired,
+    Fires,
+    Lead,
+    Remedy,
+    Rule,
+    named_scenario,
+    with_factor,
+    with_own_factors,
+    without_waits,
+)
 from hta_graph.base.arrays import distinct, take_or
 from hta_graph.base.errors import QueryError
 from hta_graph.model import RETURNS, Bools, BoundBy, EdgeKind, EventKind, Ids

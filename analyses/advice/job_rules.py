@@ -9,9 +9,8 @@ import numpy as np
 
 from analyses.advice import job_verdict
 from analyses.advice.facts import HOST_CLASSES, PathFacts
-from analyses.advice.remedies import with_factor
-from analyses.advice.rule import Evidence, Fired, Remedy, Rule
-from analyses.source.matched_collectives import silent_ranks
+from analyses.advice.rule import Evidence, Fired, Remedy, Rule, with_factor
+from analyses.display.phrases import silent_ranks
 from analyses.source.window_facts import verdict_of_job
 from analyses.source.window_report import window_name
 from hta_graph.base.arrays import distinct, percentiles_by

@@ -9,8 +9,7 @@ from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hta_graph.store.kept_answers import IsSound, kept_answer
-from hta_graph.store.trace_cache import sources_version
+from hta_graph.store.trace_cache import IsSound, kept_answer, sources_version
 
 if TYPE_CHECKING:
     from hta_graph.paths.critical_path import CriticalPath

@@ -6,8 +6,7 @@ import numpy as np
 
 from analyses.advice.facts import PathFacts
 from analyses.advice.host_facts import may_be_polling
-from analyses.advice.how_to_record import HOW_TO_RECORD
-from analyses.advice.rule import Evidence, Fired, Rule
+from analyses.advice.rule import HOW_TO_RECORD, Evidence, Fired, Rule
 from hta_graph.base.arrays import distinct
 from hta_graph.model import BoundBy, EventKind, Reason
 

@@ -1,7 +1,8 @@
 """A rule of the verdict or of advice is one record: its name, when it fires, what it says, what it saves at most.
 
 Where ``fires`` sees something, it returns numbers and names. The templates make sentences of them
-(:mod:`analyses.display.templates`), and compute nothing.
+(:mod:`analyses.display.sentence_format`), and compute nothing. Several rules share changes that stand for their
+remedies, and how to record what a trace lacks, in the words of the profiler that recorded it.
 """
 
 from __future__ import annotations
@@ -11,11 +12,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from analyses.advice.facts import PathFacts
-from analyses.advice.how_to_record import in_words_of_nsight
-from analyses.display.sentence_format import as_sentence
-from analyses.display.templates import filled
+import numpy as np
+
+from analyses.advice.facts import HOST_CLASSES, PathFacts
+from analyses.display.sentence_format import as_sentence, filled
+from hta_graph.base.arrays import take_or
+from hta_graph.model import RETURNS, Bools, Floats, Ids
+from hta_graph.paths.intervals import union
 from hta_graph.what_if.changes import Change
+from hta_graph.what_if.modified_window import ModifiedWindow
+from hta_graph.what_if.replay_graph import ReplayGraph
+from hta_graph.what_if.scenarios import scenario
 
 Confidence = Literal["high", "medium", "low"]
 """High: the trace records it. Medium: it rests on inference, or on time that a recording itself lengthens or that may
@@ -136,3 +143,87 @@ class Rule:
         return PathFinding(
             why, fired.evidence, fired.confidence, fired.saves_at_most_ns, self.name, action=action, detail=detail
         )
+
+
+def with_factor(chosen: Callable[[ReplayGraph], Bools], factor: float = 0.0) -> Change:
+    """Let some parts of time take another time."""
+
+    def change(draft: ModifiedWindow) -> None:
+        draft.factor[chosen(draft.base) & draft.base.may_change] *= factor
+
+    return change
+
+
+def with_own_factors(factor: Floats) -> Change:
+    """Multiply what each event owns by a factor of its own."""
+
+    def change(draft: ModifiedWindow) -> None:
+        may_change = draft.base.may_change
+        draft.factor[may_change] *= take_or(factor, draft.base.parts.owner[may_change], otherwise=1.0)
+
+    return change
+
+
+def without_waits(facts: PathFacts, chosen: Callable[[Ids], Bools]) -> Change:
+    """Let some calls return without waiting for GPU work."""
+
+    def change(draft: ModifiedWindow) -> None:
+        rows = draft.base.edges.row
+        at = np.flatnonzero(np.isin(take_or(facts.graph.edge_table.kind, rows), RETURNS))
+        calls = facts.graph.edges_at(rows[at]).target
+        draft.dropped[at[chosen(calls)]] = True
+
+    return change
+
+
+def named_scenario(name: str) -> Remedy:
+    """Return a change that has a name of its own."""
+    return lambda _, __: scenario(name)
+
+
+def shorter_during(facts: PathFacts, rows: Bools, share: float) -> Change:
+    """Let the host's work be shorter by a share of its time in which any of some events is open."""
+    events = facts.graph.event_table
+
+    def change(draft: ModifiedWindow) -> None:
+        parts, open_ = draft.base.parts, union(events.start[rows], events.end[rows])
+        beside = open_.covered_until(parts.start + parts.length) - open_.covered_until(parts.start)
+        on_host = draft.base.may_change & np.isin(parts.bound, HOST_CLASSES)
+        draft.factor[on_host] *= 1 - share * (beside / np.maximum(parts.length, 1))[on_host]
+
+    return change
+
+
+HOW_TO_RECORD: Mapping[str, str] = {
+    "before_recording": "Start the profilers of all ranks before the same step",
+    "missing_graph_node": "Record again, for fewer steps: the profiler dropped nodes of CUDA graphs",
+    "wait_without_record": "Record with with_stack=True to see which code waits",
+    "other_rank": "Record all ranks and analyze them together",
+    "clock_fault": "Record again: timestamps contradict each other",
+    "unknown": "Record with with_stack=True and enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)",
+}
+"""By reason for being unexplained what the next trace should hold."""
+
+STACKS = "nsys profile --trace=cuda,nvtx,osrt --sample=process-tree"
+IN_NSIGHT: Mapping[str, str] = {
+    "with_stack=True and enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)": STACKS,
+    "with_stack=True": STACKS,
+    "enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)": "nsys profile --cuda-event-trace=true",
+    "ProfilerActivity.CUDA and without hardware counters": "nsys profile --trace=cuda,nvtx",
+    "pass schedule(wait=…, warmup=…) to the profiler and call prof.step()": "nsys profile "
+    "--capture-range=cudaProfilerApi, and torch.cuda.profiler.start() in the program",
+    "has no Python stacks": "has no samples, OS runtime calls or Python stacks",
+}
+"""How to record with PyTorch's profiler → with Nsight Systems, as parts of sentences."""
+
+
+def in_words_of_nsight(text: str) -> str:
+    """Say how to record with Nsight Systems what is said of PyTorch's profiler."""
+    for torch, nsight in IN_NSIGHT.items():
+        text = text.replace(torch, nsight)
+    return text
+
+
+def how_to_record(reason: str, *, with_nsight: bool) -> str:
+    """Say what the next trace should hold, by the reason why something is unexplained."""
+    return in_words_of_nsight(HOW_TO_RECORD[reason]) if with_nsight else HOW_TO_RECORD[reason]

@@ -26,7 +26,7 @@ from analyses.advice.verdict_rules import (
     UNEXPLAINED,
 )
 from hta_graph.paths.critical_path import has_partial_rows
-from hta_graph.trace.kept_inputs import forget_inputs
+from hta_graph.trace.event_args import forget_inputs
 
 VERDICT_RULES = (
     HELD_UP_BY_RANK, BOUND_BY, LARGEST_ITEM, UNEXPLAINED, RANKS_MATCHED, CLOCKS_UNSURE, CLOCK_FAULT, HOST_MAY_POLL,

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, PathFacts
-from analyses.advice.remedies import shorter_during, with_factor, with_own_factors
-from analyses.advice.rule import Evidence, Fired, Lead, Rule
+from analyses.advice.rule import Evidence, Fired, Lead, Rule, shorter_during, with_factor, with_own_factors
 from hta_graph.base.arrays import distinct, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized

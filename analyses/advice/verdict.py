@@ -112,8 +112,7 @@ def replayed_advice(facts: PathFacts) -> list[PathFinding]:
     """Return the advice with what each piece would save by replay, what saves most first, and none that saves little.
 
     Steps of one program differ by as much. What has nothing but a limit stands behind what replay predicts. Where much
-    is unexplained, what to record comes first. Without a piece that
-    saves anything, the last finding says why.
+    is unexplained, what to record comes first. Without a piece that saves anything, the last finding says why.
     """
     from analyses.advice.gains import nothing_suggested  # late: paths without replay do without it
     from analyses.advice.savings import with_savings, with_what_windows_show

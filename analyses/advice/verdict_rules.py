@@ -16,7 +16,7 @@ from analyses.source.window_report import clock_lines, headline_lengths, headlin
 from hta_graph.attribution.replayed_names import replayed_names
 from hta_graph.base.arrays import distinct, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.numbered_names import row_labels
+from hta_graph.graph.event_names import row_labels
 from hta_graph.model import BoundBy, Ids, Reason
 from hta_graph.paths.critical_path import CriticalPath
 

@@ -1,10 +1,15 @@
-"""What a command is: its name, help, examples, options and the function that runs it, in one declaration."""
+"""What a command is: its name, help, examples, options and the function that runs it; and the list of all.
+
+A command is declared in a file in ``commands``, under its name in capitals. The file is imported when the command is
+asked. Those of analyses are made of how :mod:`analyses.questions.catalogue` describes each.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 
 AddOption = Callable[[argparse.ArgumentParser], None]
 """Adds an option, or a group of them, to a parser."""
@@ -51,3 +56,61 @@ class CommandGroup:
     def description(self) -> str:
         """The first line of its own help."""
         return f"{self.help.rstrip('.')}."
+
+
+FILES: Mapping[str, Mapping[str, str]] = {
+    "getting started": {
+        "demo": "demo",
+        "critical-path": "critical_path",
+        "info": "graph",
+        "completion": "schema_and_completion",
+    },
+    "each rank": {"what-if": "what_if"},
+    "multiple ranks": {},
+    "comparing runs": {"diff": "diff", "gate": "gate"},
+    "pages and pictures": {
+        "report": "report",
+        "timeline": "pictures",
+        "render": "pictures",
+        "counters": "strip_and_counters",
+    },
+    "simulators": {"chakra": "chakra", "sync-deps": "graph"},
+    "agents": {"mcp": "mcp"},
+    "files": {
+        "graph": "graph",
+        "strip": "strip_and_counters",
+        "schema": "schema_and_completion",
+        "cache": "cache",
+    },
+}
+"""Task → the commands for it, in the order of the help, each with its file in ``commands``; analyses follow."""
+
+
+def command_named(name: str) -> Command | CommandGroup | None:
+    """Return a command, whose file is imported now; None if there is none of this name.
+
+    >>> command_named("critical-path").page
+    'windows.md'
+    """
+    file = {name: file for group in FILES.values() for name, file in group.items()}.get(name)
+    found: Command | CommandGroup | None
+    if file is None:
+        found = import_module("analyses.cli.commands.analyses").ANALYSES.get(name)
+    else:
+        found = getattr(import_module(f"analyses.cli.commands.{file}"), name.upper().replace("-", "_"))
+    return found
+
+
+def command_groups() -> dict[str, list[Command | CommandGroup]]:
+    """Return task → the commands for it, in the order of the help."""
+    from analyses.questions.catalogue import CATALOGUE  # late: one command needs no other's name
+
+    names = {group: [*files] for group, files in FILES.items()}
+    for entry in CATALOGUE:
+        names["each rank" if entry.from_summaries == "no" else "multiple ranks"].append(entry.name)
+    return {group: list(filter(None, map(command_named, within))) for group, within in names.items()}
+
+
+def every_command() -> list[Command | CommandGroup]:
+    """Return all commands, in the order of the help."""
+    return [command for group in command_groups().values() for command in group]

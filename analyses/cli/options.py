@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from analyses.cli.path_args import (
     AnswerFile,
@@ -15,7 +16,9 @@ from analyses.cli.path_args import (
     ReusedFolder,
 )
 from analyses.declare.arg_types import RANK, STEP, expected, share_of_one, size_in_bytes, whole_number
-from analyses.declare.description import Flag, FlagReader
+
+if TYPE_CHECKING:
+    from analyses.declare.description import Flag, FlagReader
 
 READING, RANKS, WINDOW, OUTPUT = "reading", "multiple ranks", "window", "output"
 """Headings of the help, below which options of all commands are."""

@@ -11,8 +11,7 @@ from itertools import takewhile
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from analyses.cli.all_commands import COMMAND_GROUPS, COMMANDS
-from analyses.cli.command import Command, CommandGroup
+from analyses.cli.command import Command, CommandGroup, command_groups, command_named, every_command
 from analyses.cli.options import OUTPUT, RANKS, READING, SHOWN_BY_HELP_ALL, WINDOW
 from analyses.display.stderr import say
 from hta_graph import __version__
@@ -165,7 +164,7 @@ class OneLineParser(argparse.ArgumentParser):
     def _suggested_command(self, word: str, known: Sequence[str]) -> str:
         grouped = [
             f"{group.name} {word}"
-            for group in COMMANDS
+            for group in every_command()
             if isinstance(group, CommandGroup) and word in [one.name for one in group.commands]
         ]
         return f"; did you mean {grouped[0]}?" if grouped else self._did_you_mean(word, known)
@@ -278,11 +277,12 @@ def _program_epilog() -> str:
 def command_parser(words: Sequence[str] | None) -> argparse.ArgumentParser:
     """Make the parser of all commands, with the options of those that a command line names, or of all."""
     parser = ListingParser(prog="hta-graph", epilog=_program_epilog(), **_usual(DESCRIPTION))
-    parser.listed = COMMAND_GROUPS
+    named = command_named(words[0]) if words else None
+    parser.listed = {"commands": [named]} if named else command_groups()
     _add_help(parser)
     _add_version(parser, "-V", "--version", about="show the version and exit")
     parser.set_defaults(parser_of_all=lambda: command_parser(None))
-    _add_commands(parser, COMMANDS, words)
+    _add_commands(parser, [command for listed in parser.listed.values() for command in listed], words)
     return parser
 
 

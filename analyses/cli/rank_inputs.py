@@ -116,7 +116,7 @@ class RankInputs(JobSource):
         # What is recorded of the kernels of replayed graphs is found by who reads traces.
         if graph is None or graph.event_flags.graph_launch_call.any():
             return None
-        from hta_graph.store.kept_answers import with_kept_answers
+        from hta_graph.store.trace_cache import with_kept_answers
 
         return with_kept_answers(graph, self.cache, salvage=self.salvage)
 

@@ -68,7 +68,7 @@ class WindowArgs:
 
     @property
     def names_nothing(self) -> bool:
-        """Whether the command uses its default window."""
+        """Whether no part of a trace is named: the command uses its default window, or the whole trace where asked."""
         return not (self.names_window or self.cpu_window or self.gpu_window)
 
     def window(self, *, whole_by_default: bool = False, job: Sequence[DependencyGraph] = ()) -> WindowQuery:

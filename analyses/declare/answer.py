@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from analyses.display.dataframe_text import MANY_RANKS, display, table_lines, worst_and_typical
+from analyses.display.dataframe_text import display, table_lines, worst_and_typical
+from analyses.display.phrases import MANY_RANKS
 from analyses.display.screen_columns import CAPTION, ORDER, SHARE_OF
 from analyses.display.text_layout import Line
 from hta_graph.base.errors import Remedy

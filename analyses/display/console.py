@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.stderr import terminal_columns, write_lines
 from analyses.display.text_layout import UNITS, FittedTable, Line, TextTable, fitted
+from hta_graph.base.text.formatting import wrapped
 from hta_graph.base.text.sanitize import sanitize
-from hta_graph.base.text.wrap import wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analyses.display.labels import CELL_WORDS
+from analyses.display.phrases import RANKS_LISTED
 from analyses.display.text_layout import SHORT_TEXT, UNITS, Line, TextTable, percent
 from hta_graph.base.text.formatting import milliseconds
 from hta_graph.base.text.sanitize import one_line
@@ -343,9 +344,6 @@ def _is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and value != value)
 
 
-MANY_RANKS = 32
-"""With more ranks than this, a table shows the worst and the typical ones."""
-RANKS_LISTED = 10
 TYPICAL = {"median": 50, "p95": 95}
 """What stands for all ranks: what half, and 95%, of them do not exceed."""
 
@@ -386,12 +384,3 @@ def _typical_rows(own: pd.DataFrame) -> pd.DataFrame:
     if "scope" in own:
         frame.insert(1, "scope", own["scope"].iloc[0])
     return frame
-
-
-def more_ranks(hidden: int) -> list[str]:
-    """Say how many ranks are not listed, and where they are.
-
-    >>> more_ranks(1014), more_ranks(0)
-    (['  … 1,014 more ranks; --json FILE lists all'], [])
-    """
-    return [f"  … {hidden:,} more ranks; --json FILE lists all"] if hidden else []

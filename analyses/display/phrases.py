@@ -19,6 +19,12 @@ NOT_SHOWN: Mapping[str, str] = {
 }
 """What the rows of a window do not show, as a clause."""
 
+LATENCY = "latency: from the start of a step to the end of its last work"
+
+MANY_RANKS = 32
+"""With more ranks than this, a table shows the worst and the typical ones."""
+RANKS_LISTED = 10
+
 
 def other_phase(count: int, phase: str, share: float) -> str:
     """Say how much of the time the steps of another phase take.
@@ -102,6 +108,25 @@ def whose(rank: int | None, ranks: int) -> str:
     if ranks > 1:
         return f", {ranks:,} ranks"
     return "" if rank is None else f", rank {rank}"
+
+
+def more_ranks(hidden: int) -> list[str]:
+    """Say how many ranks are not listed, and where they are.
+
+    >>> more_ranks(1014), more_ranks(0)
+    (['  … 1,014 more ranks; --json FILE lists all'], [])
+    """
+    return [f"  … {hidden:,} more ranks; --json FILE lists all"] if hidden else []
+
+
+def silent_ranks(count: int, size: int) -> str:
+    """Report ranks of a job whose traces are missing or hold no communication.
+
+    >>> silent_ranks(1, 4)
+    '1 of 4 ranks has no recorded communication; whether it delays the others is unknown.'
+    """
+    has, delay = ("has", "it delays") if count == 1 else ("have", "they delay")
+    return f"{count:,} of {size:,} ranks {has} no recorded communication; whether {delay} the others is unknown."
 
 
 def untrusted(reason: str, share: float) -> str:

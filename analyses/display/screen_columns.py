@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from analyses.display.phrases import LATENCY
+
 _GAPS = ("rank", "stream", "cause", "idle_ns", "idle_share", "gaps", "window_share", "median_gap_ns", "p95_gap_ns")
 _WAITS = ("rank", "cause", "idle_ns", "idle_share", "name", "gaps", "operator", "lane", "evidence")
 _BREAKDOWN = (
@@ -117,7 +119,6 @@ _OF_STREAM = {"idle_share": "the stream's idle time"}
 _OF_IDLE = {"idle_share": "all idle time"}
 
 _BY_SIZE = "sorted by |diff|"
-LATENCY = "latency: from the start of a step to the end of its last work"
 CAPTION: Mapping[str, str] = {
     **{name: _BY_SIZE for name, columns in ORDER.items() if "diff_ns" in columns},
     "steps": LATENCY,

@@ -28,7 +28,7 @@ def write_lines(lines: Iterable[str], to: TextIO, *, wide: bool = False) -> None
     room = None if wide else terminal_columns(to)
     clean = list(map(sanitize, lines))
     if room is not None:
-        from hta_graph.base.text.wrap import wrapped  # late: most output goes to no terminal or is a table
+        from hta_graph.base.text.formatting import wrapped  # late: most output goes to no terminal or is a table
 
         clean = [part for line in clean for part in wrapped(line, room)]
     to.write("".join(f"{line}\n" for line in clean))

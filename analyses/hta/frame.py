@@ -14,7 +14,7 @@ from analyses.declare.scope import Scope, spanning, whole
 from hta_graph.attribution.owners import annotation_sources
 from hta_graph.base.arrays import take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.launches import CallsByCorrelation
+from hta_graph.graph.timeline import CallsByCorrelation
 from hta_graph.model import GPU_KINDS, EventKind, Ids, Ints, kind_mask
 from hta_graph.paths.gpu_activity import activities
 from hta_graph.trace.event_args import Objects, read_event_args

@@ -26,7 +26,7 @@ PROGRESS_S = 0.2
 """The least time between two lines about stages."""
 
 
-class Engine:
+class Answerer:
     """Answers questions, and reports which stage runs."""
 
     def __init__(self, out: BinaryIO) -> None:
@@ -82,7 +82,7 @@ def _refused(error: Exception, tool: str, files: ServedFiles) -> str:
 def serve() -> None:
     """Answer until the server is gone."""
     asked, out = begin_worker()
-    engine = Engine(out)
+    engine = Answerer(out)
     with suppress(BrokenPipeError):
         engine.write(stage="ready")
         while True:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from analyses.advice.how_to_record import how_to_record
+from analyses.advice.rule import how_to_record
 from analyses.cli.commands.what_if import read_changes
 from analyses.cli.window_args import WindowArgs
 from analyses.declare.answer import answer_document, records

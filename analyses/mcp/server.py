@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from inspect import Parameter
 from threading import Timer
 from typing import Any
 
-import anyio
 import mcp.types as types
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -127,8 +125,7 @@ def _question(tool: Tool, engines: Engines) -> Callable[..., Awaitable[types.Cal
         text, is_error = await engines.ask(tool, given, context.report_progress)
         return _result(text, is_error=is_error)
 
-    own = Parameter("context", Parameter.POSITIONAL_OR_KEYWORD, annotation=Context)
-    ask.__signature__ = tool.signature(own)  # type: ignore[attr-defined]
+    ask.__signature__ = tool.signature(Parameter("context", Parameter.KEYWORD_ONLY))  # type: ignore[attr-defined]
     return ask
 
 
@@ -144,12 +141,9 @@ def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _ended_with(engines: Engines) -> AsyncIterator[None]:
-    """End the engines and then the process with the session: a thread that waits for a line would hold it."""
+    """End the engines with the session, and soon the process: a thread that waits for the client would hold it."""
     try:
         yield
-    except anyio.get_cancelled_exc_class():  # the client no longer reads
-        await engines.close()
-        os._exit(0)
     finally:
         await engines.close()
         Timer(LAST_WORDS_S, os._exit, [0]).start()
@@ -159,5 +153,7 @@ def serve(files: ServedFiles, limits: Limits) -> None:
     """Answer until the client closes standard input."""
     kept = f"traces stay in memory up to {limits.keep / 2**20:,.0f} MiB, then the least recently used one is dropped"
     say(f"hta-graph: serving; a question takes at most {limits.seconds} s; {kept}")
-    TraceServer(Engines(files, limits)).run()
-    sys.stdout.flush()
+    try:
+        TraceServer(Engines(files, limits)).run()
+    except* BrokenPipeError:
+        pass  # the client no longer reads

@@ -23,7 +23,7 @@ from hta_graph.attribution.owners import (
     rows_by_label,
     totals_by_label,
 )
-from hta_graph.graph.numbered_names import annotation_labels
+from hta_graph.graph.event_names import annotation_labels
 from hta_graph.model import EventKind, Ids
 from hta_graph.paths.intervals import union
 

@@ -20,15 +20,14 @@ from analyses.display.headline import largest_item
 from analyses.display.sentence_format import brief_duration, brief_share, quoted
 from analyses.source.graph_names import LAUNCHED_BY_GRAPH, NAME_THEM, naming_notes, replayed
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
-from hta_graph.attribution.captured_launches import UNCHECKED
 from hta_graph.attribution.graph_annotations import recorded_owners
-from hta_graph.attribution.graph_kernels import calls_with_owners, graph_kernels, row_names
+from hta_graph.attribution.graph_kernels import UNCHECKED, calls_with_owners, graph_kernels, row_names
 from hta_graph.attribution.owners import OWNERS_BY_KIND, owners, totals_by_label
 from hta_graph.attribution.replayed_names import RecordedNames
 from hta_graph.base.arrays import take_or
 from hta_graph.base.errors import Remedy, UsageError
 from hta_graph.base.text.formatting import milliseconds
-from hta_graph.graph.numbered_names import annotation_labels
+from hta_graph.graph.event_names import annotation_labels
 from hta_graph.model import Bools, Ids
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from analyses.display.headline import largest_item, sequence_headline
 from analyses.display.text_layout import clipped
 from analyses.source.graph_names import naming_notes
 from analyses.source.window_report import clock_notes
-from hta_graph.attribution.captured_launches import UNCHECKED
-from hta_graph.attribution.graph_kernels import graph_kernels, in_own_rows, row_names
+from hta_graph.attribution.graph_kernels import UNCHECKED, graph_kernels, in_own_rows, row_names
 from hta_graph.attribution.replayed_names import BY_CAPTURE, WITHOUT_NAMES
 from hta_graph.attribution.sequence_patterns import SequencePatterns, sequence_patterns
 from hta_graph.base.arrays import percentiles_by, take_or, unique_rows

@@ -16,8 +16,8 @@ from analyses.declare.columns import Table, integer, ns, share, text
 from analyses.declare.scope import Scope
 from analyses.declare.tables import joined
 from analyses.display.charts import GRID, empty_figure, new_figure
-from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
 from analyses.display.labels import SHORT, SHORT_IN_JOBS
+from analyses.display.phrases import MANY_RANKS, RANKS_LISTED
 from analyses.display.sentence_format import brief_duration, brief_share, outside_operators, quoted
 from analyses.source.matched_collectives import MatchedWindow, matched_collectives, matching_notes
 from analyses.source.window_report import window_name

@@ -34,7 +34,7 @@ from analyses.source.window_report import missing_lines
 from hta_graph.base.arrays import pair_key, summed_by, take_or
 from hta_graph.base.colours import IDLE_COLOUR, NEUTRAL_COLOUR, WAITING_COLOUR
 from hta_graph.base.errors import HtaGraphError
-from hta_graph.graph.numbered_names import row_labels
+from hta_graph.graph.event_names import row_labels
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.gpu_activity import WorkType

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.display.dataframe_text import MANY_RANKS, worst_and_typical
+from analyses.display.dataframe_text import worst_and_typical
+from analyses.display.phrases import MANY_RANKS
 from analyses.display.sentence_format import brief_share
 from analyses.report.page_labels import is_about_options, sentence
 from analyses.report.page_tables import Bar, Section, SectionTable, class_bar

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hta_graph.attribution.captured_launches import COUNTS, EDITS, POSITION, QUEUES, UNCHECKED
-from hta_graph.attribution.graph_kernels import CaptureSource, Replay, graph_kernels
+from hta_graph.attribution.graph_kernels import (
+    COUNTS,
+    EDITS,
+    POSITION,
+    QUEUES,
+    UNCHECKED,
+    CaptureSource,
+    Replay,
+    graph_kernels,
+)
 from hta_graph.attribution.replayed_names import replayed_names
 from hta_graph.base.arrays import distinct, take_or
 from hta_graph.base.errors import Remedy

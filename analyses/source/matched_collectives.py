@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analyses.declare.scope import Scope
-from analyses.display.dataframe_text import MANY_RANKS, RANKS_LISTED
+from analyses.display.phrases import MANY_RANKS, RANKS_LISTED, silent_ranks
 from analyses.display.sentence_format import counted
 from hta_graph.base.arrays import rows_by_value
 from hta_graph.base.text.formatting import milliseconds, signed_milliseconds
@@ -150,16 +150,6 @@ def matching_notes(scopes: Sequence[Scope], matched: Sequence[MatchedWindow]) ->
     clocks += [_misfit_names(misfit, scopes, own) for misfit in found.rejected[:MISFITS_NAMED]]
     clocks += ["Clocks were not corrected: no collective contradicts them."] * bool(compared and not found.offsets)
     return [text for holds, text in said if holds] + clocks
-
-
-def silent_ranks(count: int, size: int) -> str:
-    """Report ranks of a job whose traces are missing or hold no communication.
-
-    >>> silent_ranks(1, 4)
-    '1 of 4 ranks has no recorded communication; whether it delays the others is unknown.'
-    """
-    has, delay = ("has", "it delays") if count == 1 else ("have", "they delay")
-    return f"{count:,} of {size:,} ranks {has} no recorded communication; whether {delay} the others is unknown."
 
 
 def _lone_rank(world_size: int) -> str:

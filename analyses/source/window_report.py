@@ -9,18 +9,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analyses.display.dataframe_text import RANKS_LISTED, more_ranks
 from analyses.display.phrases import (
+    LATENCY,
     NOT_RECORDED,
     OTHER_STEP,
+    RANKS_LISTED,
     batch_sizes,
     counted_steps,
     engine_idle,
     median_length,
+    more_ranks,
     other_phase,
     short_label,
 )
-from analyses.display.screen_columns import LATENCY
 from analyses.display.sentence_format import and_more, brief_duration, brief_share, counted, enumerated, quoted
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
 from analyses.source.window_facts import ALIKE, DefaultWindow, RanksOnPath, StepFacts, WindowFacts

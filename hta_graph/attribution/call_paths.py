@@ -7,8 +7,7 @@ import re
 import numpy as np
 
 from hta_graph.attribution.graph_kernels import graph_kernels
-from hta_graph.base.arrays import distinct, expand_ranges, pair_key, take_or, unique_rows
-from hta_graph.base.stable_hash import hash_rows, hash_texts
+from hta_graph.base.arrays import distinct, expand_ranges, hash_rows, hash_texts, pair_key, take_or, unique_rows
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
 from hta_graph.model import Bools, EventKind, Ids, Ints, kind_mask

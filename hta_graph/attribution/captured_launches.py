@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hta_graph.attribution.graph_kernels import COUNTS, EDITS, POSITION, QUEUES, UNCHECKED
 from hta_graph.attribution.sequence_alignment import longest_common_subsequence
 from hta_graph.base.arrays import rows_by_value, stable_order
 from hta_graph.model import Ids, Ints
@@ -20,9 +21,6 @@ BEAM = 24
 """How many ways to take from the queues of several streams are followed at once."""
 MOST_PASSED = 2
 """How many rows without a launch may stand in a row of one queue."""
-
-POSITION, UNCHECKED, COUNTS, QUEUES, EDITS = "position", "unchecked", "counts", "queues", "edits"
-"""How a replay was aligned: all names equal; no names, but as many; as many of each name; by stream; fewest edits."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from functools import partial
 
 import numpy as np
 
-from hta_graph.attribution.captured_launches import UNCHECKED, ReplayAlignment, align_replay
-from hta_graph.attribution.graph_kernels import CaptureSource, GraphKernels, Replay
+from hta_graph.attribution.captured_launches import ReplayAlignment, align_replay
+from hta_graph.attribution.graph_annotations import with_annotations
+from hta_graph.attribution.graph_kernels import UNCHECKED, CaptureSource, GraphKernels, Replay
 from hta_graph.base.arrays import freeze, rows_by_value, take_or
 from hta_graph.base.errors import Remedy, TraceError
 from hta_graph.base.storage.location import Location, expand_file_lists
@@ -219,6 +220,19 @@ def find_captures(inputs: Sequence[str | Location], *, salvage: bool = False) ->
             in_header = header_count(peek_header(path) or Header(), "rank")
             found[path] = rank_in_name(path) if in_header is None else in_header
     return NamedCaptures(found, annotations)
+
+
+def with_names_of_replays(
+    graph: DependencyGraph, named: NamedCaptures, beside: Sequence[Location], *, salvage: bool
+) -> DependencyGraph:
+    """Return a rank's graph whose replayed kernels have the names of captures and annotations of its rank.
+
+    These are among the files that are named, and those that lie beside the rank's.
+    """
+    annotations = [path for path in beside if has_node_names(path)]
+    captures = [path for path in beside if path not in annotations]
+    with_names = with_annotations(graph, (*annotations, *named.annotations_of_rank(graph.rank)))
+    return with_captures(with_names, (*captures, *named.of_rank(graph.rank)), salvage=salvage)
 
 
 def with_captures(graph: DependencyGraph, paths: Sequence[Location], *, salvage: bool = False) -> DependencyGraph:

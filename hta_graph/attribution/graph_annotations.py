@@ -22,8 +22,7 @@ import numpy as np
 
 from hta_graph.attribution.replayed_names import RecordedNames, RecordedSource
 from hta_graph.base.arrays import freeze
-from hta_graph.base.errors import TraceError
-from hta_graph.base.log import log_warning
+from hta_graph.base.errors import TraceError, log_warning
 from hta_graph.base.storage.location import Location
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized

@@ -18,6 +18,9 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Ids, Ints
 
+POSITION, UNCHECKED, COUNTS, QUEUES, EDITS = "position", "unchecked", "counts", "queues", "edits"
+"""How a replay was aligned: all names equal; no names, but as many; as many of each name; by stream; fewest edits."""
+
 
 @dataclass(frozen=True)
 class Replay:

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.attribution.captured_launches import UNCHECKED
-from hta_graph.attribution.graph_kernels import calls_with_owners, graph_kernels, row_names
+from hta_graph.attribution.graph_kernels import UNCHECKED, calls_with_owners, graph_kernels, row_names
 from hta_graph.attribution.owners import owners
 from hta_graph.base.arrays import distinct, freeze, take_or
 from hta_graph.graph.conversion import none_where, texts_of_codes

@@ -1,7 +1,12 @@
-"""The errors that hta-graph raises: each is one line that names the file, the place, the cause and the remedy."""
+"""The errors that hta-graph raises, and what it logs: each is one line that names the file, the cause and the remedy.
+
+Skipped files, dropped events, missing ranks and corrected clocks go to the logger ``hta_graph``, which is silent until
+a program asks for them: ``logging.basicConfig()`` prints the warnings. The command line prints its own lines.
+"""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Self
 
@@ -126,3 +131,27 @@ class UsageError(HtaGraphError):
     """Arguments are invalid or contradict each other."""
 
     exit_status = 2
+
+
+LOGGER_NAME = "hta_graph"
+INFO, WARNING = 20, 30
+"""As :mod:`logging` has them."""
+
+
+def log_warning(line: str) -> None:
+    """Log that something is lost or doubtful."""
+    _log(WARNING, line)
+
+
+def log_info(line: str) -> None:
+    """Log that something was corrected."""
+    _log(INFO, line)
+
+
+def _log(level: int, line: str) -> None:
+    # Who has not imported it does not listen either: commands start without it.
+    if logging := sys.modules.get("logging"):
+        logger = logging.getLogger(LOGGER_NAME)
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())  # else Python would print what nobody asked for
+        logger.log(level, "%s", one_line(line))

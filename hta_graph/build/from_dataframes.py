@@ -16,9 +16,9 @@ import numpy as np
 from hta_graph.base.arrays import distinct, find_sorted, freeze
 from hta_graph.base.errors import QueryError
 from hta_graph.base.text.sanitize import replace_surrogates
+from hta_graph.build.from_trace import DependencyRule
 from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.host import thread_order
-from hta_graph.dependencies.rules import DependencyRule
 from hta_graph.dependencies.streams import execution, stream_order
 from hta_graph.graph.conversion import HOST_TIMES, POINT_NAMES
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -42,18 +42,18 @@ from hta_graph.model import (
     Bools,
     Codes,
     EdgeKind,
+    EdgeRule,
     EventKind,
     Evidence,
     Ids,
     Ints,
-    Rule,
 )
-from hta_graph.trace.gpu_clock import FileTimes
 from hta_graph.trace.profiler_names import STEP_NAME
 from hta_graph.trace.table import (
     READING_DIAGNOSTICS,
     CopyTable,
     EventTable,
+    FileTimes,
     Flows,
     SyncTable,
     Trace,
@@ -435,12 +435,12 @@ def _refuse_repeated(edges: FrameColumns, source: Ids, target: Ids, kind: Codes)
 
 def _rules_of(edges: FrameColumns) -> Ints | Ids:
     """Return the rules; a row that says only that it was inferred has its producer's."""
-    rule = edges.codes("rule", [member.label for member in Rule])
+    rule = edges.codes("rule", [member.label for member in EdgeRule])
     evidence = edges.codes("evidence", [member.label for member in Evidence])
-    inferred = rule != Rule.RECORDED
+    inferred = rule != EdgeRule.RECORDED
     contrary = (rule >= 0) & (evidence >= 0) & (inferred != (evidence == Evidence.INFERRED))
     edges.refuse_any(contrary, "evidence", "{} contradicts the rule", "leave one of them blank")
-    usual = np.where(evidence == Evidence.INFERRED, Rule.OF_PRODUCER, Rule.RECORDED)
+    usual = np.where(evidence == Evidence.INFERRED, EdgeRule.OF_PRODUCER, EdgeRule.RECORDED)
     return np.where(rule >= 0, rule, usual)
 
 

@@ -1,18 +1,21 @@
-"""The one composer: a trace and the rules that infer edges → a dependency graph without clock faults and cycles."""
+"""The one composer: a trace and the rules that infer edges → a dependency graph without clock faults and cycles.
+
+A rule is a function from what a trace shows to edges of one kind. To add an edge kind: a member of ``EdgeKind`` with
+its row in ``EDGE_MEANING``, a rule of its name, a line in :data:`DEFAULT_RULES`, and its test.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from hta_graph.base.errors import QueryError
-from hta_graph.base.log import log_info, log_warning
+from hta_graph.base.errors import QueryError, log_info, log_warning
 from hta_graph.base.progress import begin_stage
 from hta_graph.base.storage.location import Location, resolve_location
-from hta_graph.dependencies.context import Launches, RuleContext
-from hta_graph.dependencies.rules import DEFAULT_RULES, DependencyRule
+from hta_graph.dependencies import host, streams, synchronization
+from hta_graph.dependencies.context import LaunchedActivities, RuleContext
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.timeline import Timeline
@@ -21,9 +24,30 @@ from hta_graph.model import BUILD_DIAGNOSTICS, CLOCK_FAULT_LIMIT_NS
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.critical_path import critical_path as path_of_graph
 from hta_graph.paths.windows import WindowQuery
-from hta_graph.trace.host_time import in_host_time
+from hta_graph.trace.event_times import in_host_time
 from hta_graph.trace.read import read_trace
 from hta_graph.trace.table import Trace
+
+DependencyRule = Callable[[RuleContext], EdgeTable]
+
+DEFAULT_RULES: tuple[DependencyRule, ...] = (
+    host.thread_order,
+    streams.execution,
+    streams.launch,
+    streams.stream_order,
+    streams.graph_order,
+    streams.event_wait,
+    synchronization.stream_sync,
+    synchronization.device_sync,
+    synchronization.event_sync,
+    synchronization.blocking_copy,
+    host.thread_handoff,
+    host.forward_backward,
+    host.runtime_lock,
+    streams.queue_full,
+    synchronization.host_poll,
+)
+"""The rules in the order of their edges in a graph; each makes the edges of the kind that it is named after."""
 
 
 def build_graph(trace: Trace | str | Location, rules: Iterable[DependencyRule] = DEFAULT_RULES) -> DependencyGraph:
@@ -106,7 +130,7 @@ def log_clock_faults(graph: DependencyGraph) -> None:
 def build_without_log(trace: Trace, rules: Iterable[DependencyRule] = DEFAULT_RULES) -> DependencyGraph:
     """Build a graph without logging its clock faults, which the caller does: this may be another process."""
     begin_stage("building the graph")
-    launches = Launches(trace)
+    launches = LaunchedActivities(trace)
     in_file_time, trace = trace, in_host_time(trace, launches.clocks())
     timeline = Timeline(trace)
     # Where events moved, their rows are others.

@@ -18,7 +18,7 @@ import numpy as np
 
 from hta_graph.dependencies.clock_bounds import BoundFinder, ClockBounds
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, Floats, Ints
-from hta_graph.trace.gpu_clock import PARTS_PER_MILLION, ClockPiece, GpuClock
+from hta_graph.trace.table import PARTS_PER_MILLION, ClockPiece, GpuClock
 
 LATENCY_NS = 4_000
 """A launch and a return take at least 2 µs each (public traces: 3 µs and 4 µs): so wide is what is possible."""

@@ -18,14 +18,12 @@ from hta_graph.dependencies.clock_bounds import BoundFinder
 from hta_graph.dependencies.clock_estimate import estimate_clocks
 from hta_graph.dependencies.stream_queues import StreamQueues, enqueue_streams
 from hta_graph.graph.edges import EdgeTable, WaitCalls, custom_rule
-from hta_graph.graph.launches import CallsByCorrelation
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.graph.timeline import Timeline
+from hta_graph.graph.timeline import CallsByCorrelation, Timeline
 from hta_graph.model import CUSTOM_KINDS, WALKABLE, Bools, EventKind, Ids, Ints, kind_mask
-from hta_graph.trace.gpu_clock import GpuClock
 from hta_graph.trace.profiler_names import COPY_BLOCKING_SYNCHRONOUS_CALL, COPY_TO_PAGEABLE, SYNCHRONOUS_COPY_CALL
-from hta_graph.trace.table import Trace
+from hta_graph.trace.table import GpuClock, Trace
 
 
 class SyncKind(Enum):
@@ -105,7 +103,7 @@ MOST_ERROR_NS = 20_000
 """The interval of an offset counts up to this: wider ones say little."""
 
 
-class Launches:
+class LaunchedActivities:
     """The GPU activities of a trace and the calls that launched them."""
 
     def __init__(self, trace: Trace) -> None:
@@ -138,10 +136,10 @@ class RuleContext:
     the edges between streams.
     """
 
-    def __init__(self, trace: Trace, timeline: Timeline, launches: Launches | None = None) -> None:
+    def __init__(self, trace: Trace, timeline: Timeline, launches: LaunchedActivities | None = None) -> None:
         self.trace = trace
         self.timeline = timeline
-        self._joined = launches or Launches(trace)
+        self._joined = launches or LaunchedActivities(trace)
         self.notes: Counter[str] = Counter()
         self.wait_calls = WaitCalls.empty()
         self.answers: dict[Callable[[Any], Any], Any] = {}

@@ -11,7 +11,7 @@ from hta_graph.dependencies.context import RuleContext, slow_calls
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import Nesting
-from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
+from hta_graph.model import Bools, EdgeKind, EdgeRule, EventKind, Ids, Ints
 from hta_graph.trace.profiler_names import AUTOGRAD_OPERATOR, GLOO_COLLECTIVE, LOCK_TAKING_CALL, MESSAGE_ROWS
 
 
@@ -59,7 +59,7 @@ def thread_handoff(context: RuleContext) -> EdgeTable:
         for main in [points for launcher, points in launchers.items() if launcher != lane][:1]
     ]
     pairs = np.concatenate(parts, axis=1) if parts else np.empty((2, 0), np.int32)
-    return EdgeTable.of_kind(EdgeKind.THREAD_HANDOFF, pairs[0], pairs[1], Rule.SILENCE_OF_LAUNCHING_THREAD)
+    return EdgeTable.of_kind(EdgeKind.THREAD_HANDOFF, pairs[0], pairs[1], EdgeRule.SILENCE_OF_LAUNCHING_THREAD)
 
 
 def _autograd_threads(context: RuleContext) -> list[int]:
@@ -210,7 +210,7 @@ def runtime_lock(context: RuleContext) -> EdgeTable:
     found = [_lock_holder(context, by_end, ends, int(waiter)) for waiter in waiters.tolist()] if len(waiters) else []
     pairs = [(holder, waiter) for holder, waiter in zip(found, waiters.tolist(), strict=True) if holder >= 0]
     source, target = (np.array([pair[side] for pair in pairs], np.int32) for side in (0, 1))
-    return EdgeTable.of_kind(EdgeKind.RUNTIME_LOCK, end_point(source), end_point(target), Rule.RETURNED_TOGETHER)
+    return EdgeTable.of_kind(EdgeKind.RUNTIME_LOCK, end_point(source), end_point(target), EdgeRule.RETURNED_TOGETHER)
 
 
 def _lock_holder(context: RuleContext, by_end: Ids, ends: Ints, waiter: int) -> int:

@@ -15,10 +15,10 @@ from hta_graph.base.arrays import Columns, distinct, find_sorted, last_of_runs, 
 from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.wait_resolution import NO_WORK, item_ends, unresolved_wait_calls
 from hta_graph.graph.edges import EdgeTable, WaitCalls
-from hta_graph.graph.launches import launched_before_recording
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.significance import LEAST_LAG_NS, RELEASED_WITHIN_NS, is_improbable
-from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
+from hta_graph.graph.timeline import launched_before_recording
+from hta_graph.model import Bools, EdgeKind, EdgeRule, EventKind, Ids, Ints
 from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
 
 ONCE, AS_USUAL = 100, 20
@@ -91,7 +91,7 @@ def _wait_edges(context: RuleContext, held: _Delayed, release: _ReleasingEnds) -
     calls = WaitCalls(release.source, held.work, held.call).take(held.call >= 0)
     context.notes["event_waits_unresolved"] -= len(distinct(calls.call))
     source, target = end_point(release.source), start_point(held.work)
-    return EdgeTable.of_kind(EdgeKind.EVENT_WAIT, source, target, Rule.END_OF_OTHER_STREAM), calls
+    return EdgeTable.of_kind(EdgeKind.EVENT_WAIT, source, target, EdgeRule.END_OF_OTHER_STREAM), calls
 
 
 def _last_known_causes(context: RuleContext, known: EdgeTable) -> Ints:

@@ -15,7 +15,7 @@ import numpy as np
 from hta_graph.base.arrays import Columns, distinct, expand_ranges, first_of_runs, freeze, last_of_runs
 from hta_graph.graph.points import start_point
 from hta_graph.graph.timeline import Timeline
-from hta_graph.model import Bools, Codes, Ids, Ints, Rule
+from hta_graph.model import Bools, Codes, EdgeRule, Ids, Ints
 from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
 from hta_graph.trace.table import Trace
 
@@ -152,7 +152,7 @@ class StreamQueues:
     def attribution(self, activity: Ids, lane: Ids) -> Codes:
         """Return why activities count as a stream's work: recorded where they show on it, else by a graph's rule."""
         shown_there = self._shown_on[activity] == lane
-        return np.where(shown_there, Rule.RECORDED, Rule.GRAPH_IN_LAUNCHING_STREAM).astype(np.int8)
+        return np.where(shown_there, EdgeRule.RECORDED, EdgeRule.GRAPH_IN_LAUNCHING_STREAM).astype(np.int8)
 
     @cached_property
     def latest(self) -> Ints:

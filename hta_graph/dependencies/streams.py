@@ -11,7 +11,7 @@ from hta_graph.dependencies.inferred_waits import inferred_waits
 from hta_graph.dependencies.wait_resolution import stream_waits
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import end_point, start_point
-from hta_graph.model import EdgeKind, Ids, Ints, Rule
+from hta_graph.model import EdgeKind, EdgeRule, Ids, Ints
 
 
 def launch(context: RuleContext) -> EdgeTable:
@@ -26,7 +26,7 @@ def launch(context: RuleContext) -> EdgeTable:
     offsets = [piece.offset_ns or 0 for clock in context.trace.gpu_clock for piece in clock.pieces]
     context.notes["gpu_clock_behind_ns"] = max(-min(offsets, default=0), 0)
     by_name = context.trace.diagnostics["launches_by_external_id"] > 0
-    rule = Rule.SAME_EXTERNAL_ID if by_name else Rule.RECORDED
+    rule = EdgeRule.SAME_EXTERNAL_ID if by_name else EdgeRule.RECORDED
     return EdgeTable.of_kind(EdgeKind.LAUNCH, start_point(calls), start_point(work), rule)
 
 
@@ -71,7 +71,7 @@ def graph_order(context: RuleContext) -> EdgeTable:
     lane = context.trace.events.lane
     across = lane[tail] != lane[head]
     source, target = end_point(tail[across]), start_point(head[across])
-    return EdgeTable.of_kind(EdgeKind.GRAPH_ORDER, source, target, Rule.GRAPH_IN_LAUNCHING_STREAM)
+    return EdgeTable.of_kind(EdgeKind.GRAPH_ORDER, source, target, EdgeRule.GRAPH_IN_LAUNCHING_STREAM)
 
 
 def _stream_of_first_row(context: RuleContext, item: Ints) -> Ids:
@@ -137,7 +137,7 @@ def queue_full(context: RuleContext) -> EdgeTable:
     busy = np.flatnonzero(ends - begins > MIN_OUTSTANDING)
     pairs = [_full_queue_pairs(context, by_stream[begins[at] : ends[at]]) for at in busy.tolist()]
     joined = np.concatenate(pairs, axis=1) if pairs else np.empty((2, 0), np.int32)
-    return EdgeTable.of_kind(EdgeKind.QUEUE_FULL, joined[0], joined[1], Rule.SLOT_FREED)
+    return EdgeTable.of_kind(EdgeKind.QUEUE_FULL, joined[0], joined[1], EdgeRule.SLOT_FREED)
 
 
 def _full_queue_pairs(context: RuleContext, rows: Ints) -> Ids:

@@ -26,7 +26,7 @@ from hta_graph.dependencies.wait_resolution import NO_WORK, batches, ends_before
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, Codes, EdgeKind, EventKind, Floats, Ids, Ints, Rule
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, Codes, EdgeKind, EdgeRule, EventKind, Floats, Ids, Ints
 from hta_graph.trace.profiler_names import (
     BLOCKING_CALL,
     COPY_CALL,
@@ -98,7 +98,7 @@ def _records(context: RuleContext) -> dict[SyncKind, _Records]:
     asked, late = 0, 0
     for kind, records in found.items():
         held = _held(context, kind, records.scopes)
-        held = held.take(held.rule == Rule.RECORDED)
+        held = held.take(held.rule == EdgeRule.RECORDED)
         returned = context.trace.events.end[records.scopes.call[held.query]]
         # Of work without a call the latest that had ended by then is meant: it contradicts nothing.
         activity = context.queues.not_after(held.activity, returned)
@@ -202,7 +202,7 @@ def edges_to_return(context: RuleContext, edge: EdgeKind, kind: SyncKind, inferr
     some = activity >= 0
     source, target = end_point(activity[some]), end_point(call[some])
     scope_rule = scopes.rule[held.query]
-    rule = np.where(scope_rule == Rule.RECORDED, held.rule, scope_rule)[some]
+    rule = np.where(scope_rule == EdgeRule.RECORDED, held.rule, scope_rule)[some]
     return EdgeTable.distinct(edge, source, target, rule)
 
 
@@ -240,13 +240,13 @@ def _synced_streams(context: RuleContext, call: Ids, place: Ints, hint: Ids, cop
     by_copy = (at >= 0) & _may_wait_for_copy(
         context, call, ends[np.arange(len(at)), at], (chosen >= 0) & (chosen != at)
     )
-    chosen, rule = np.where(by_copy, at, chosen), np.where(by_copy, Rule.STREAM_OF_COPY, rule)
+    chosen, rule = np.where(by_copy, at, chosen), np.where(by_copy, EdgeRule.STREAM_OF_COPY, rule)
     possible = (ends > NO_WORK) & (ends <= returned)
     single = (chosen < 0) & ((ends > NO_WORK).sum(axis=1) == 1) & (possible.sum(axis=1) == 1)
-    chosen, rule = np.where(single, possible.argmax(axis=1), chosen), np.where(single, Rule.ONLY_OTHER_STREAM, rule)
+    chosen, rule = np.where(single, possible.argmax(axis=1), chosen), np.where(single, EdgeRule.ONLY_OTHER_STREAM, rule)
     at = find_sorted(hint, streams)
     by_hint = (chosen < 0) & (at >= 0) & possible[np.arange(len(at)), at]
-    chosen, rule = np.where(by_hint, at, chosen), np.where(by_hint, Rule.STREAM_OF_LAST_LAUNCH, rule)
+    chosen, rule = np.where(by_hint, at, chosen), np.where(by_hint, EdgeRule.STREAM_OF_LAST_LAUNCH, rule)
     found = np.flatnonzero(chosen >= 0)
     return SyncScopes(call[found], streams[chosen[found]], place[found], rule[found].astype(np.int8))
 
@@ -335,7 +335,7 @@ def unknown_waits(context: RuleContext) -> SyncScopes:
     records = events.correlation[(events.kind == EventKind.SYNC_RECORD) & (events.correlation > 0)]
     names = _waiting_names(events.name[calls], follows, lag / length)
     believed = follows & (np.isin(events.correlation[calls], records) | np.isin(events.name[calls], names))
-    rule = np.full(np.count_nonzero(believed), Rule.RETURNED_WITH_WORK, np.int8)
+    rule = np.full(np.count_nonzero(believed), EdgeRule.RETURNED_WITH_WORK, np.int8)
     return SyncScopes(calls[believed], stream[believed].astype(np.int32), place[believed], rule)
 
 
@@ -367,7 +367,7 @@ def device_sync(context: RuleContext) -> EdgeTable:
     """
     _count_records_without_call(context, context.sync_rows(SyncKind.DEVICE_SYNC))
     calls = calls_without_records(context, DEVICE_SYNC_CALL, SyncKind.DEVICE_SYNC)
-    lane, rule = _device_stream(context, calls), np.full(len(calls), Rule.EVERY_STREAM, np.int8)
+    lane, rule = _device_stream(context, calls), np.full(len(calls), EdgeRule.EVERY_STREAM, np.int8)
     inferred = SyncScopes(calls, lane, context.start_position(calls), rule)
     return edges_to_return(context, EdgeKind.DEVICE_SYNC, SyncKind.DEVICE_SYNC, inferred)
 
@@ -433,7 +433,7 @@ def blocking_copy(context: RuleContext) -> EdgeTable:
     """Link the end of a copy to the return of its call where direction, host kind and timing say that it blocks."""
     copies, calls = blocking_copies(context)
     return EdgeTable.of_kind(
-        EdgeKind.BLOCKING_COPY, end_point(copies), end_point(calls), Rule.COPY_DIRECTION_AND_TIMING
+        EdgeKind.BLOCKING_COPY, end_point(copies), end_point(calls), EdgeRule.COPY_DIRECTION_AND_TIMING
     )
 
 
@@ -508,7 +508,7 @@ def host_poll(context: RuleContext) -> EdgeTable:
     is_habit |= _is_habit(spun[shows], group, groups, MIN_FOLLOWED) & _follows_ends(spun, silence, distance, groups)
     found = is_habit[spun]
     return EdgeTable.of_kind(
-        EdgeKind.HOST_POLL, start_point(kernel[found]), silences.after[found], Rule.SILENCE_UNTIL_KERNEL_END
+        EdgeKind.HOST_POLL, start_point(kernel[found]), silences.after[found], EdgeRule.SILENCE_UNTIL_KERNEL_END
     )
 
 

@@ -28,7 +28,7 @@ from hta_graph.dependencies.context import RuleContext, SyncKind, SyncRows
 from hta_graph.dependencies.stream_queues import ResolvedWaits, StreamWaits
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.significance import LEAST_LAG_NS
-from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, Rule
+from hta_graph.model import Bools, Codes, EdgeRule, EventKind, Ids, Ints
 from hta_graph.trace.profiler_names import EVENT_RECORD_CALL, STREAM_WAIT_CALL
 
 CELLS = 1 << 22
@@ -76,7 +76,7 @@ def nearest_stream(ends: Ints, until: Ints, since: Ints, close_ns: int | Ints) -
     lag = np.where(fits, lag, np.iinfo(np.int64).max)
     chosen = np.argmin(lag, axis=1) if lag.shape[1] else np.zeros(len(lag), np.int64)
     found = fits.any(axis=1)
-    return np.where(found, chosen, -1), np.where(found, Rule.STREAM_BY_TIMING, 0).astype(np.int8)
+    return np.where(found, chosen, -1), np.where(found, EdgeRule.STREAM_BY_TIMING, 0).astype(np.int8)
 
 
 def latest_records(context: RuleContext, calls: Ids, lane: Ids) -> Ids:
@@ -379,19 +379,19 @@ def _by_launch_order(context: RuleContext, question: _OpenWaits) -> _InferredRec
     only = _InferredRecord(
         np.where(single, (ends > NO_WORK).argmax(axis=1), -1),
         question.record_place,
-        _repeated_rule(Rule.ONLY_OTHER_STREAM, ends),
+        _repeated_rule(EdgeRule.ONLY_OTHER_STREAM, ends),
     )
     before = np.where(question.record >= 0, question.record, question.call).astype(np.int32)
     last = context.last_launch_stream(before)
     at = find_sorted(last, streams)
     usable = (at >= 0) & (ends[np.arange(len(at)), at] > NO_WORK)
     habit = _InferredRecord(
-        np.where(usable, at, -1), question.record_place, _repeated_rule(Rule.STREAM_OF_LAST_LAUNCH, ends)
+        np.where(usable, at, -1), question.record_place, _repeated_rule(EdgeRule.STREAM_OF_LAST_LAUNCH, ends)
     )
     return only.where_unknown(habit)
 
 
-def _repeated_rule(rule: Rule, table: Ints) -> Codes:
+def _repeated_rule(rule: EdgeRule, table: Ints) -> Codes:
     return np.full(len(table), rule, np.int8)
 
 
@@ -463,7 +463,7 @@ def _stream_of_other_device(
     column, rule = nearest_stream(ends, start, np.full(len(start), NO_WORK), CLOSE_NS)
     single = (ends > NO_WORK).sum(axis=1) == 1
     column = np.where(single, (ends > NO_WORK).argmax(axis=1), column)
-    return column, np.where(single, Rule.ONLY_OTHER_STREAM, rule).astype(np.int8)
+    return column, np.where(single, EdgeRule.ONLY_OTHER_STREAM, rule).astype(np.int8)
 
 
 def stream_waits(context: RuleContext) -> StreamWaits:

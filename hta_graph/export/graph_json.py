@@ -11,7 +11,7 @@ from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, labels_of_rules
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.model import EventKind, Rule
+from hta_graph.model import EdgeRule, EventKind
 
 
 def graph_document(graph: DependencyGraph) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def graph_document(graph: DependencyGraph) -> dict[str, Any]:
 
 def _custom_rules(edges: EdgeTable) -> dict[str, Any]:
     """Return the rule of each edge where custom rules gave some."""
-    return {"rule": labels_of_rules(edges.rule)} if (edges.rule >= len(Rule)).any() else {}
+    return {"rule": labels_of_rules(edges.rule)} if (edges.rule >= len(EdgeRule)).any() else {}
 
 
 def _job_keys(graph: DependencyGraph) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import FIRST_CUSTOM_RULE, EdgeTable, custom_rule, labels_of_rules
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Codes, EventKind, Rule
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Codes, EdgeRule, EventKind
 
 SCHEMA = "hta-graph/parquet/1"
 HEADER_FILE = "graph.json"
@@ -203,7 +203,7 @@ def _graph_header(graph: DependencyGraph, ranks: Sequence[int] = ()) -> dict[str
 
 def _custom_rules_in(edges: EdgeTable) -> list[str]:
     """Return the labels of the custom rules that gave some edges, in alphabetical order."""
-    return sorted(labels_of_rules(np.unique(edges.rule[edges.rule >= len(Rule)])))
+    return sorted(labels_of_rules(np.unique(edges.rule[edges.rule >= len(EdgeRule)])))
 
 
 def _rules_to_file(edges: EdgeTable) -> Codes:

@@ -26,12 +26,19 @@ from hta_graph.graph.conversion import (
     to_networkx,
     to_rustworkx,
 )
-from hta_graph.graph.edges import Clocks, EdgeTable, EventEdges, Members, WaitCalls, labels_of_custom_rules
+from hta_graph.graph.edges import (
+    Clocks,
+    EdgeTable,
+    EventEdges,
+    Members,
+    WaitCalls,
+    labels_of_custom_rules,
+    reachable,
+    shortest_path,
+)
 from hta_graph.graph.event_flags import EventFlags
-from hta_graph.graph.launches import Launches, launching_calls
 from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.graph.timeline import Nesting, Timeline, nearest_around
-from hta_graph.graph.traversal import reachable, shortest_path
+from hta_graph.graph.timeline import Launches, Nesting, Timeline, launching_calls, nearest_around
 from hta_graph.model import BUILD_DIAGNOSTICS, EDGE_MEANING, Bools, EdgeKind, EventKind, Evidence, Ids, Ints
 from hta_graph.trace.table import READING_DIAGNOSTICS, EventTable, LaneTable, Step, Trace
 

@@ -1,4 +1,7 @@
-"""Edges as columns: by points for what walks over them, by events for all others; and what ranks did together."""
+"""Edges as columns: by points for what walks over them, by events for all others; and what ranks did together.
+
+Which points can be reached along edges, and by which shortest path.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ import numpy as np
 from hta_graph.base.arrays import Columns, find_sorted, first_of_runs, freeze, pair_key, take_or
 from hta_graph.base.errors import UsageError
 from hta_graph.graph.points import end_point, event_of, is_end, start_point
-from hta_graph.model import Bools, Codes, EdgeKind, Floats, Ids, Ints, Rule
+from hta_graph.model import Bools, Codes, EdgeKind, EdgeRule, Floats, Ids, Ints
 
 FIRST_CUSTOM_RULE = 127
-"""Codes of custom rules count down from the largest byte, those of :class:`Rule` up from 0."""
+"""Codes of custom rules count down from the largest byte, those of :class:`EdgeRule` up from 0."""
 
 _custom_rules: list[str] = []
 """The labels of the custom rules in this process, in the order of their codes."""
@@ -27,10 +30,10 @@ def custom_rule(label: str) -> int:
     """
     if label in _custom_rules:
         return FIRST_CUSTOM_RULE - _custom_rules.index(label)
-    taken = {member.label for member in (*Rule, *EdgeKind)}
+    taken = {member.label for member in (*EdgeRule, *EdgeKind)}
     if not label or label in taken:
         raise UsageError(f"a custom rule cannot be named {label!r}; choose a name that hta-graph does not use")
-    if FIRST_CUSTOM_RULE - len(_custom_rules) < len(Rule):
+    if FIRST_CUSTOM_RULE - len(_custom_rules) < len(EdgeRule):
         raise UsageError(f"there are {len(_custom_rules)} custom rules already; reuse one of their labels")
     _custom_rules.append(label)
     return FIRST_CUSTOM_RULE - len(_custom_rules) + 1
@@ -44,7 +47,7 @@ def labels_of_custom_rules() -> dict[str, int]:
 def labels_of_rules(codes: Codes) -> np.ndarray[Any, np.dtype[np.object_]]:
     """Return the labels of rules, by code, as objects."""
     labels = np.empty(FIRST_CUSTOM_RULE + 1, object)
-    labels[: len(Rule)] = [member.label for member in Rule]
+    labels[: len(EdgeRule)] = [member.label for member in EdgeRule]
     for label, code in labels_of_custom_rules().items():
         labels[code] = label
     return labels[codes]
@@ -61,7 +64,7 @@ class EdgeTable(Columns):
 
     @classmethod
     def of_kind(
-        cls, kind: EdgeKind, source: Ids | Ints, target: Ids | Ints, rule: Rule | Codes = Rule.RECORDED
+        cls, kind: EdgeKind, source: Ids | Ints, target: Ids | Ints, rule: EdgeRule | Codes = EdgeRule.RECORDED
     ) -> EdgeTable:
         """Make edges of one kind, by one rule or a rule each."""
         size = len(source)
@@ -86,7 +89,7 @@ class EdgeTable(Columns):
         *,
         from_end: Bools | bool,
         to_end: Bools | bool,
-        rule: Rule | Codes = Rule.RECORDED,
+        rule: EdgeRule | Codes = EdgeRule.RECORDED,
     ) -> EdgeTable:
         """Make edges of one kind from starts or ends of events to starts or ends of others."""
         first = np.where(from_end, end_point(source), start_point(source))
@@ -106,7 +109,7 @@ class EdgeTable(Columns):
     @property
     def inferred(self) -> Bools:
         """Mark the edges that a rule inferred."""
-        inferred: Bools = self.rule != Rule.RECORDED
+        inferred: Bools = self.rule != EdgeRule.RECORDED
         return inferred
 
     def lags(self, times: Ints) -> Ints:
@@ -219,3 +222,51 @@ class Clocks(Columns):
     drift_ppm: Floats
     error: Ints
     collectives: Ints
+
+
+def reachable(edges: EdgeTable, point_count: int, points: Ids, *, backward: bool) -> Bools:
+    """Mark the points that lie behind some points along the edges, or before them, themselves included."""
+    sides = (edges.target, edges.source) if backward else (edges.source, edges.target)
+    start, neighbour = _neighbours_by_point(*sides, point_count)
+    seen = np.zeros(point_count, np.bool_)
+    seen[points] = True
+    stack = points.tolist()
+    # An own stack: a chain of a million points would be as many nested calls.
+    while stack:
+        point = stack.pop()
+        for near in neighbour[start[point] : start[point + 1]].tolist():
+            if not seen[near]:
+                seen[near] = True
+                stack.append(near)
+    return seen
+
+
+def shortest_path(edges: EdgeTable, point_count: int, source: int, target: int) -> Ints:
+    """Return the edges of a path with the fewest edges from one point to another, in order; none if there is no way.
+
+    The search goes breadth first, one layer of edges at a time; ``came_by`` is the edge that first reached a point.
+    """
+    came_by = np.full(point_count, -1, np.int64)
+    seen = np.zeros(point_count, np.bool_)
+    seen[source] = True
+    frontier = np.array([source])
+    start, edge_rows = _neighbours_by_point(edges.source, np.arange(len(edges), dtype=np.int32), point_count)
+    while len(frontier) and not seen[target]:
+        # All edges out of this layer; of several into one point the first counts.
+        rows = np.concatenate([edge_rows[start[point] : start[point + 1]] for point in frontier.tolist()])
+        rows = rows[~seen[edges.target[rows]]]
+        reached, first = np.unique(edges.target[rows], return_index=True)
+        came_by[reached], seen[reached] = rows[first], True
+        frontier = reached
+    # Back from the target, by the edge that first reached each point.
+    path: list[int] = []
+    while seen[target] and target != source:
+        path.append(int(came_by[target]))
+        target = int(edges.source[path[-1]])
+    return np.array(path[::-1], np.int64)
+
+
+def _neighbours_by_point(side: Ids, other: Ids, point_count: int) -> tuple[Ints, Ids]:
+    """Return where each point's neighbors begin, and all neighbors point by point."""
+    order = np.argsort(side, kind="stable")
+    return np.searchsorted(side[order], np.arange(point_count + 1)), other[order]

@@ -10,7 +10,7 @@ import numpy as np
 
 from hta_graph.base.arrays import freeze
 from hta_graph.base.safe_regex import names_matching
-from hta_graph.graph.launches import Launches
+from hta_graph.graph.timeline import Launches
 from hta_graph.model import Bools, EventKind, Ids
 from hta_graph.trace.profiler_names import (
     ALLOCATION_CALL,

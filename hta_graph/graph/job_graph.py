@@ -21,9 +21,8 @@ from hta_graph.base.errors import QueryError, Remedy
 from hta_graph.graph.conversion import none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankGraph, RankSource
 from hta_graph.graph.edges import Clocks, EdgeTable, Members, WaitCalls
-from hta_graph.graph.launches import Launches
 from hta_graph.graph.points import event_of, is_end
-from hta_graph.graph.timeline import Timeline
+from hta_graph.graph.timeline import Launches, Timeline
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints
 from hta_graph.trace.table import Step, Trace
 

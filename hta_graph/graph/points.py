@@ -1,7 +1,7 @@
 """Points, the starts and ends of events, in the one order in which they happened.
 
-A point is a number: ``2 * event`` is the event's start, ``2 * event + 1`` its end. Only this package, ``dependencies``
-and the walks over the graph use the number; all others ask the functions below.
+A point is a number: ``2 * event`` is the event's start, ``2 * event + 1`` its end. Only what makes
+edges and what walks over them uses the number; all others ask the functions below.
 """
 
 from __future__ import annotations

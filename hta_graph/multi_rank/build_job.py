@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from hta_graph.base.log import log_info, log_warning
+from hta_graph.base.errors import log_info, log_warning
 from hta_graph.base.storage.location import Location, expand_file_lists
 from hta_graph.base.text.formatting import milliseconds
 from hta_graph.graph.dependency_graph import DependencyGraph

@@ -26,7 +26,7 @@ import numpy as np
 from hta_graph.base.arrays import Columns, distinct, last_at_most, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
+from hta_graph.model import Bools, Codes, EdgeKind, EdgeRule, Ids, Ints
 from hta_graph.multi_rank.job_trace import RendezvousPoints
 from hta_graph.multi_rank.matching.collectives import Collectives
 from hta_graph.multi_rank.matching.communications import ALL_RANKS, MESSAGE_KINDS, RankCommunications
@@ -73,8 +73,8 @@ def _edges_from_calls(graph: DependencyGraph, work: HostCommunications) -> EdgeT
     """Lead from where the rank arrived to the start of the work: of a message's row on the same thread."""
     found = []
     for is_message, kind, rule in (
-        (False, EdgeKind.THREAD_HANDOFF, Rule.CALL_OF_WORKER),
-        (True, EdgeKind.THREAD_ORDER, Rule.RECORDED),
+        (False, EdgeKind.THREAD_HANDOFF, EdgeRule.CALL_OF_WORKER),
+        (True, EdgeKind.THREAD_ORDER, EdgeRule.RECORDED),
     ):
         known = work.take((work.call >= 0) & (work.is_message == is_message))
         event, at_end = arrival_points(graph, known)
@@ -154,7 +154,7 @@ def collective_wait_edges(graph: DependencyGraph, work: HostCommunications) -> E
     at = goes_on[found]
     return EdgeTable.between(
         EdgeKind.COLLECTIVE_WAIT, known.row[found], calls.event[at], from_end=True, to_end=calls.is_end[at],
-        rule=Rule.SILENCE_UNTIL_WORK_END,
+        rule=EdgeRule.SILENCE_UNTIL_WORK_END,
     )  # fmt: skip
 
 
@@ -220,7 +220,7 @@ def matched_communications(
         is_needed=found.is_needed,
         is_message=is_message,
         sends=sends,
-        rule=np.where(found.by[found.number] == ORDER, Rule.ALIGNED_SEQUENCES, Rule.RECORDED),
+        rule=np.where(found.by[found.number] == ORDER, EdgeRule.ALIGNED_SEQUENCES, EdgeRule.RECORDED),
     )
 
 

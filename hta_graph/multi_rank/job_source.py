@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hta_graph.base.log import log_warning
+from hta_graph.base.errors import log_warning
 from hta_graph.base.progress import begin_stage
 from hta_graph.base.storage.location import Location, expand_file_lists
 from hta_graph.multi_rank.read_options import Progress, ReadOptions, Report, no_progress
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hta_graph.trace.read import Say
 
     SummariesOf = Callable[[int], SummaryRequest]
-    """Maps the number of many ranks to what summaries must answer."""
+    """Maps the number of ranks that are held as summaries to what these must answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,11 +103,11 @@ class JobSource(ReadOptions):
         the events that answer it.
 
         Raises:
-            HtaGraphError: a file is broken and there is nobody to report it to; or nothing can be read.
+            HtaGraphError: a file is broken and there is no one to report it to; or nothing can be read.
         """
-        from hta_graph.multi_rank.rank_request import RankRequest
+        from hta_graph.multi_rank.read_engine import RankRequest
         from hta_graph.multi_rank.read_ranks import read_inputs
-        from hta_graph.store.kept_answers import with_kept_answers
+        from hta_graph.store.trace_cache import with_kept_answers
 
         begin_stage("reading traces")
         with_others = communications or summary is not None
@@ -123,7 +123,7 @@ class JobSource(ReadOptions):
     ) -> dict[int, DependencyGraph]:
         """Build the graphs of all ranks, with collectives numbered by the flight recorder where it has dumps.
 
-        ``few`` is what summaries must answer, where many ranks are analyzed.
+        ``few`` is what summaries must answer, where ranks are held as such.
 
         Raises:
             HtaGraphError: as :meth:`graphs`; or a named dump is not one.
@@ -157,22 +157,21 @@ class JobSource(ReadOptions):
         return found
 
     def one_graph(self) -> DependencyGraph:
-        """Build the graph of the only rank that is asked for, else of the lowest one that can be read."""
-        # Of multiple files one is read, here; of a large one processes may read the parts.
-        jobs = self.jobs if len(self.files) == 1 else 1
-        return next(replace(self, jobs=jobs, cluster=None, progress=no_progress).graphs())
+        """Build the graph of the only requested rank, else of the lowest one that can be read."""
+        # Of several files one is read, here.
+        return next(replace(self, jobs=1, cluster=None, progress=no_progress).graphs())
 
     def graph_of(self, path: Location, captures: Sequence[Location] = ()) -> DependencyGraph:
         """Build the full graph of a rank whose file has been read before, with the captures that were found then."""
         asked = replace(self, inputs=[path], ranks=None, cluster=None, captures=captures or self.captures)
-        return next(JobSource.graphs(asked))  # what is said of a file was said then
+        return next(JobSource.graphs(asked))  # a command's own would print once more what is said of the file
 
     # -- the job -------------------------------------------------------------------------------------------------------
 
     def job_or_graph(self, few: SummariesOf | None = None) -> DependencyGraph:
         """Join the ranks of several files to the job's graph; for one file or rank, return that rank's graph.
 
-        ``few`` is what summaries must answer, where many ranks are analyzed; without it every rank is held in full.
+        ``few`` is what summaries must answer, where ranks are held as such; without it every rank is held in full.
 
         Raises:
             HtaGraphError: as :meth:`graphs_by_rank`; or the ranks form no job.
@@ -192,7 +191,7 @@ class JobSource(ReadOptions):
         return build_job(graphs)
 
     def job_of_summaries(self, few: SummariesOf) -> DependencyGraph | None:
-        """Join the summaries of many ranks to the job's graph; None where ranks are held in full.
+        """Join the summaries of ranks to the job's graph; None where ranks are held in full.
 
         ``few`` is what summaries must answer. If only one rank can be read, it is returned in full.
         """

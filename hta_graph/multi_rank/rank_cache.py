@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hta_graph.base.errors import HtaGraphError
 from hta_graph.base.storage.location import Location
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.multi_rank.rank_request import RankRequest
+from hta_graph.multi_rank.read_engine import RankRequest
 from hta_graph.store.entry_file import Column, Entry
 from hta_graph.store.record import (
     NOT_WHAT_WAS_WRITTEN,

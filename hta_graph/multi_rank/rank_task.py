@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hta_graph.base.storage.location import name_with_secrets, resolve_location
-from hta_graph.multi_rank.rank_request import RankRequest, read_rank_graph
+from hta_graph.multi_rank.read_engine import RankRequest, read_rank_graph
 from hta_graph.multi_rank.wire_format import answer_pieces
 from hta_graph.multi_rank.workers.tasks import Task
 from hta_graph.trace.rank_files import RankFile

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hta_graph.base.log import log_warning
+from hta_graph.base.errors import log_warning
 
 if TYPE_CHECKING:
     from hta_graph.base.errors import HtaGraphError

@@ -7,36 +7,39 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 from weakref import finalize
 
-from hta_graph.attribution.captures import NamedCaptures, find_captures, with_captures
-from hta_graph.attribution.graph_annotations import with_annotations
 from hta_graph.base.errors import HtaGraphError, TraceError
 from hta_graph.base.progress import mute_stages
 from hta_graph.base.storage.location import Location, parallel_map
 from hta_graph.build.from_trace import log_clock_faults
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.multi_rank.rank_cache import cached_file, cached_ranks, keep_file, keep_rank
-from hta_graph.multi_rank.rank_request import RankRequest, build_rank_graph, read_rank_graph
 from hta_graph.multi_rank.read_engine import (
     GraphOrError,
     RankReading,
+    RankRequest,
     ReadEngine,
+    build_rank_graph,
     graph_bytes,
     memory_share,
     peak_bytes,
     processor_count,
+    read_rank_graph,
 )
 from hta_graph.multi_rank.read_options import Progress, ReadOptions, Report
 from hta_graph.store.trace_cache import GraphCache
 from hta_graph.trace.decompress import cached_text
-from hta_graph.trace.header import has_node_names, text_size
+from hta_graph.trace.header import text_size
 from hta_graph.trace.memory_limit import limit_memory, out_of_memory_error
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand_inputs
 from hta_graph.trace.read import find_ranks, log_repairs, number_recordings, read_recordings
 from hta_graph.trace.readers import is_database
 from hta_graph.trace.table import Trace
+
+if TYPE_CHECKING:
+    from hta_graph.attribution.captures import NamedCaptures
 
 RequestOf = Callable[[RankFile], RankRequest]
 """What is read of each file."""
@@ -61,10 +64,10 @@ def read_inputs(
     """Read the ranks in files or folders, lowest rank first; all or some, as :func:`hta_graph.read_graphs` does.
 
     Raises:
-        HtaGraphError: a file is broken and there is nobody to report it to, one of ``captures`` is none, two files
+        HtaGraphError: a file is broken and there is no one to report it to, one of ``captures`` is none, two files
             claim one rank, or one of ``ranks`` is not there.
     """
-    named = find_captures(captures, salvage=options.salvage)
+    named = _named_captures(captures, salvage=options.salvage)
     paths = expand_inputs(inputs)
     if len(paths) == 1:
         for graph in _read_alone(paths[0], ranks, options, replace(asked, summary=None)):
@@ -85,14 +88,23 @@ def read_inputs(
             yield _with_names(graph, named, beside_rank.get(graph.rank or 0, ()), salvage=options.salvage)
 
 
+def _named_captures(inputs: Sequence[str | Location], *, salvage: bool) -> NamedCaptures | None:
+    if not inputs:
+        return None
+    from hta_graph.attribution.captures import find_captures
+
+    return find_captures(inputs, salvage=salvage)
+
+
 def _with_names(
-    graph: DependencyGraph, named: NamedCaptures, beside: Sequence[Location], *, salvage: bool
+    graph: DependencyGraph, named: NamedCaptures | None, beside: Sequence[Location], *, salvage: bool
 ) -> DependencyGraph:
-    """Return a rank's graph whose replayed kernels have the names of captures and annotations of its rank."""
-    annotations = [path for path in beside if has_node_names(path)]
-    captures = [path for path in beside if path not in annotations]
-    with_names = with_annotations(graph, (*annotations, *named.annotations_of_rank(graph.rank)))
-    return with_captures(with_names, (*captures, *named.of_rank(graph.rank)), salvage=salvage)
+    """Return a rank's graph whose replayed kernels have names, where it replays any or has captures."""
+    if not (named or beside or graph.event_flags.graph_launch_call.any()):
+        return graph
+    from hta_graph.attribution.captures import NamedCaptures, with_names_of_replays  # late: few ranks replay graphs
+
+    return with_names_of_replays(graph, named or NamedCaptures({}, {}), beside, salvage=salvage)
 
 
 def _with_warnings(graph: DependencyGraph) -> DependencyGraph:

@@ -1,4 +1,4 @@
-"""Jobs of many ranks: summaries are joined, and files are read once more where a question takes all rows."""
+"""Jobs of rank summaries: these are joined, and files are read once more where a question takes all rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hta_graph.graph.rank_summary import RankSummary, fingerprint
 from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.matching.collectives import Collectives, MatchedRanks, match_collectives, waits_of_rank
 from hta_graph.multi_rank.matching.read_communications import read_communications
-from hta_graph.multi_rank.rank_request import RankRequest
+from hta_graph.multi_rank.read_engine import RankRequest
 from hta_graph.multi_rank.read_options import ReadOptions
 from hta_graph.multi_rank.read_ranks import read_files
 from hta_graph.multi_rank.summary.critical_paths import ExcerptRequest, SummaryPaths, file_changed_error

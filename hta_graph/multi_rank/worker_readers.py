@@ -12,9 +12,15 @@ from typing import Self
 from hta_graph.base.errors import HtaGraphError
 from hta_graph.base.storage.location import is_remote, name_with_secrets
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.multi_rank.rank_request import RankRequest
 from hta_graph.multi_rank.rank_task import rank_task
-from hta_graph.multi_rank.read_engine import RankReading, memory_share, peak_bytes, processor_count, take_finished
+from hta_graph.multi_rank.read_engine import (
+    RankReading,
+    RankRequest,
+    memory_share,
+    peak_bytes,
+    processor_count,
+    take_finished,
+)
 from hta_graph.multi_rank.wire_format import graph_of_answer, read_answer
 from hta_graph.multi_rank.workers.tasks import decode_answer, error_with_path
 from hta_graph.multi_rank.workers.worker_processes import WorkerPool

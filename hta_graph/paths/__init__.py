@@ -8,4 +8,6 @@ segments, critical_path       a path as segments of one owner and class each
 idle_gap_causes               why nothing ran: the same accounting in the words of gaps
 rank_local_walks, rank_crossings    a job's path: each rank alone, and from rank to rank
 step_table, level_of_detail   all steps side by side; what a drawing of a timeline shows
+engine_step_table, engine_gaps      the same of an inference engine's steps; why the GPU is idle in and between them
+gpu_activity, host_pauses     what the GPU does whatever the path; when the host launches nothing
 """

@@ -13,7 +13,7 @@ from hta_graph.base.errors import DefectError, QueryError, Remedy, UsageError
 from hta_graph.base.text.formatting import html_table, milliseconds
 from hta_graph.graph.conversion import labels, none_where, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph, RankSource
-from hta_graph.graph.numbered_names import row_labels
+from hta_graph.graph.event_names import row_labels
 from hta_graph.model import ROLE, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, Ids, Ints, Reason
 from hta_graph.paths.binding_edges import Chain, walk_back
 from hta_graph.paths.segments import SegmentRuns, SegmentTable, merge_runs, segments_of_paths

@@ -20,7 +20,7 @@ from hta_graph.base.arrays import Columns, expand_ranges, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import is_queue
 from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.model import Bools, Ids, Ints, Rule
+from hta_graph.model import Bools, EdgeRule, Ids, Ints
 from hta_graph.paths.binding_edges import WalkSpans, binding_edges, lane_runs
 
 
@@ -99,7 +99,7 @@ class _RankLocalWalk:
         """Return the edge by whose source each member arrived (-1: none): its call's, else what bound its start."""
         edges, start = self._graph.edge_table, start_point(self._graph.members.row)
         called = np.full(len(self._times), -1, np.int32)
-        by_call = np.flatnonzero(edges.rule == Rule.CALL_OF_WORKER)
+        by_call = np.flatnonzero(edges.rule == EdgeRule.CALL_OF_WORKER)
         called[edges.target[by_call]] = by_call
         return np.where(called[start] >= 0, called[start], self._binding[start]).astype(np.int32)
 

@@ -59,7 +59,7 @@ class SegmentTable(Columns):
         return self.end - self.start
 
     def merged(self, path: Ints, count: int) -> list[SegmentTable]:
-        """Sort the pieces of each of ``count`` paths by time, and merge neighbors of equal event, edge and class."""
+        """Sort the segments of each of ``count`` paths by time, and merge neighbors of equal event, edge and class."""
         order = np.argsort(self.start, kind="stable")
         order = order[np.argsort(path[order], kind="stable")] if count > 1 else order
         ordered, path = self.take(order), path[order]
@@ -147,7 +147,7 @@ def lag_classes(kinds: Codes) -> Codes:
 def segments_of_paths(
     graph: DependencyGraph, chains: Sequence[Chain], windows: Sequence[Window], accounting: TimeAccounting
 ) -> list[SegmentTable]:
-    """Return the pieces that tile each window, from the walk back from its sink."""
+    """Return the segments that tile each window, from the walk back from its sink."""
     spans = path_spans(graph, chains, windows)
     bounds = ([window.start_ns for window in windows], [window.end_ns for window in windows])
     accounts = accounting.divide(spans, *(np.array(times, np.int64) for times in bounds))
@@ -275,7 +275,7 @@ CALL_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.PYTHON_FUNCTION, Ev
 
 @dataclass(frozen=True, eq=False)
 class SegmentRuns(SegmentTable):
-    """Pieces of which each stands for ``segments`` neighbors, of which ``first`` is the place of the first.
+    """Runs of neighbors: each stands for ``segments`` of them, of which ``first`` is the place of the first.
 
     ``event`` owns most of a run's time; ``inside`` is the innermost long enough call around it (-1: none,
     or work of the GPU). ``edge_kind`` is that of the first segment where ``is_mixed`` says that they differ.
@@ -291,7 +291,7 @@ class SegmentRuns(SegmentTable):
         return np.searchsorted(self.first, segments, side="right") - 1
 
 
-def merge_runs(graph: DependencyGraph, pieces: SegmentTable, window_ns: int) -> SegmentRuns:
+def merge_runs(graph: DependencyGraph, segments: SegmentTable, window_ns: int) -> SegmentRuns:
     """Merge neighbors of equal class, lane, evidence, reason and stack, in a path of a window of some length (ns).
 
     Two segments have an equal stack if the same call is the innermost one around them, where calls (operators, runtime
@@ -304,50 +304,50 @@ def merge_runs(graph: DependencyGraph, pieces: SegmentTable, window_ns: int) -> 
         segments     |F |i| F |i| F   |   mm   |    F    |
         runs         |       F        |   mm   |    F    |     if all are of one class
     """
-    inside = _distinct_calls(graph, pieces, -(-window_ns // MERGE_RESOLUTION))
-    stack = np.where(_is_never_merged(graph, pieces), pieces.event, inside)
-    columns = pieces.bound, pieces.lane, pieces.part, pieces.inferred, pieces.reason, stack
+    inside = _distinct_calls(graph, segments, -(-window_ns // MERGE_RESOLUTION))
+    stack = np.where(_is_never_merged(graph, segments), segments.event, inside)
+    columns = segments.bound, segments.lane, segments.part, segments.inferred, segments.reason, stack
     is_first = first_of_runs(*columns)
     first, number = np.flatnonzero(is_first), np.cumsum(is_first) - 1
-    merged = pieces.take(is_first)
-    changes_edge = (first_of_runs(pieces.edge_kind) & ~is_first).astype(np.int64)
+    merged = segments.take(is_first)
+    changes_edge = (first_of_runs(segments.edge_kind) & ~is_first).astype(np.int64)
     return SegmentRuns(
         start=merged.start,
-        end=pieces.end[last_of_runs(*columns)],
+        end=segments.end[last_of_runs(*columns)],
         edge_kind=merged.edge_kind,
         inferred=merged.inferred,
         bound=merged.bound,
-        event=_largest_owners(number, pieces),
+        event=_largest_owners(number, segments),
         lane=merged.lane,
         part=merged.part,
         reason=merged.reason,
         open_call=merged.open_call,
         first=first,
-        segments=np.diff(np.append(first, len(pieces))),
+        segments=np.diff(np.append(first, len(segments))),
         inside=inside[first],
         is_mixed=summed_by(number, changes_edge, len(first)) > 0,
     )
 
 
-def _distinct_calls(graph: DependencyGraph, pieces: SegmentTable, least_ns: int) -> Ids:
-    """Return the innermost call around each piece that is long enough, the owner included; -1 where none is."""
-    events, found = graph.event_table, np.full(len(pieces), -1, np.int32)
-    on_cpu = np.flatnonzero((pieces.event >= 0) & ~take_or(graph.is_activity, pieces.event, otherwise=False))
+def _distinct_calls(graph: DependencyGraph, segments: SegmentTable, least_ns: int) -> Ids:
+    """Return the innermost call around each segment that is long enough, the owner included; -1 where none is."""
+    events, found = graph.event_table, np.full(len(segments), -1, np.int32)
+    on_cpu = np.flatnonzero((segments.event >= 0) & ~take_or(graph.is_activity, segments.event, otherwise=False))
     is_long = events.end - events.start >= least_ns
-    found[on_cpu] = nearest_around(graph.nesting(*CALL_KINDS).parent, pieces.event[on_cpu], is_long)
+    found[on_cpu] = nearest_around(graph.nesting(*CALL_KINDS).parent, segments.event[on_cpu], is_long)
     return found
 
 
-def _is_never_merged(graph: DependencyGraph, pieces: SegmentTable) -> Bools:
-    apart: Bools = (pieces.bound == BoundBy.UNEXPLAINED) | take_or(graph.is_activity, pieces.event, otherwise=False)
+def _is_never_merged(graph: DependencyGraph, segments: SegmentTable) -> Bools:
+    apart: Bools = (segments.bound == BoundBy.UNEXPLAINED) | take_or(graph.is_activity, segments.event, otherwise=False)
     return apart
 
 
-def _largest_owners(number: Ints, pieces: SegmentTable) -> Ids:
+def _largest_owners(number: Ints, segments: SegmentTable) -> Ids:
     """Return for each run the event (-1: none) that owns most of its time, of equals the one that comes first."""
-    key = pair_key(number, pieces.event)
+    key = pair_key(number, segments.event)
     pairs, place = np.unique(key, return_inverse=True)
-    time = summed_by(place, pieces.length, len(pairs))
+    time = summed_by(place, segments.length, len(pairs))
     # A pair's upper half is the run also where the event is -1, which borrows from it.
     run = (pairs + 1) >> 32
     order = np.lexsort((-time, run))

@@ -21,13 +21,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, distinct, first_of_runs, last_at_most, run_numbers, take_or
-from hta_graph.base.stable_hash import hash_rows
+from hta_graph.base.arrays import Columns, distinct, first_of_runs, hash_rows, last_at_most, run_numbers, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
-from hta_graph.graph.launches import launched_before_recording
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.significance import RELEASED_WITHIN_NS, is_improbable
+from hta_graph.graph.timeline import launched_before_recording
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, Codes, EdgeRole, Ids, Ints, Reason
 from hta_graph.paths.binding_edges import binding_edges
 from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS

@@ -68,11 +68,12 @@ WindowForm = Literal["usual", "cpu", "gpu"]
 class Window:
     """A time range [start_ns, end_ns], its label, the lengths of its CPU and GPU windows, and its sink.
 
-    ``cpu_start_ns`` is where the CPU form starts, if not with the window; ``is_named`` is false for explicit times
-    and the whole trace. ``rows_after`` counts the events that begin once the whole trace's work has ended, and
-    ``after_ns`` is how long they go on. ``step`` is the number of a profiler step. Of a job ``missing`` are the ranks
-    that have no such window. ``is_default``: no window was named. ``is_iteration``: a latency stands for the iteration,
-    which is as long. ``until_ns`` is until when launches are the step's, if not until its end on the CPU.
+    The GPU window of a step is its iteration. ``cpu_start_ns`` is where the CPU form starts, if not with the window;
+    ``is_named`` is false for explicit times and the whole trace. ``rows_after`` counts the events that begin once the
+    whole trace's work has ended, and ``after_ns`` is how long they go on. ``step`` is the number of a profiler step. Of
+    a job ``missing`` are the ranks that have no such window. ``is_default``: no window was named. ``is_iteration``: a
+    latency stands for the iteration, which is as long. ``until_ns`` is until when launches are the step's, if not until
+    its end on the CPU.
     """
 
     start_ns: int

@@ -8,15 +8,15 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.base.arrays import summed_by, take_or, unique_rows
+from hta_graph.base.arrays import distinct, summed_by, take_or, unique_rows
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ints
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.gpu_activity import Activities
 from hta_graph.roofline.activity_groups import ActivityGroups, OperatorActivities, activity_groups, operator_activities
 from hta_graph.roofline.cost_models.table import is_loose_bound
-from hta_graph.roofline.demand import Demand, Unit
-from hta_graph.roofline.devices import Device
+from hta_graph.roofline.demand import Demand
+from hta_graph.roofline.devices import Device, find_device, gpu_name, is_tf32
 from hta_graph.roofline.recorded_calls import RecordedCall
 
 
@@ -54,7 +54,7 @@ def attainable(calls: Sequence[RecordedCall], device: Device | None = None) -> A
     moved = _column([np.nan if demand is None or demand.bytes is None else demand.bytes for demand in demands])
     peaks = _column([_peak(one.demand, one.call.kernel, device) for one in calls])
     bandwidth = (device and device.memory_bytes_per_s) or np.nan
-    is_matrix = np.array([demand is not None and demand.unit == Unit.MATRIX for demand in demands], np.bool_)
+    is_matrix = np.array([demand is not None and demand.is_product for demand in demands], np.bool_)
     is_least = np.array([demand is not None and demand.is_least for demand in demands], np.bool_)
     loose = np.array([is_loose_bound(one.call.name) for one in calls], np.bool_)
     return Attainable(flops, moved, 1e9 * flops / peaks, 1e9 * moved / bandwidth, is_matrix, is_least, loose)
@@ -156,6 +156,32 @@ class AttainableWork:
         length, limit = np.maximum(work.end - work.start, 1), self.of_activities(self.calls.attainable_ns, work)
         wanted = np.maximum(limit / ATTAINABLE_SHARE, SHORTEST_KERNEL_NS)
         return np.where(np.isnan(limit), 1.0, np.minimum(wanted / length, 1.0))
+
+    @cached_property
+    def in_tf32(self) -> Floats:
+        """What each activity's time would be multiplied with in TF32, as near to its limit as it is now."""
+        rates = self.device.matrix_tflops if self.device else {}
+        if "tf32" not in rates or "float" not in rates:
+            return np.ones(len(self.groups.work))
+        plain = np.array([_is_float32_matmul(one) for one in self.found.calls] or [False])
+        calls = self.calls
+        limit = np.fmax(calls.compute_ns * (rates["float"] / rates["tf32"]), calls.memory_ns) / calls.limit_ns
+        per_call = np.where(plain & (limit < 1), limit, 1.0)
+        number = self.found.number[self.groups.place]
+        return np.where(number >= 0, per_call[number], 1.0) if len(per_call) else np.ones(len(number))
+
+
+def attainable_work(graph: DependencyGraph, work: Activities) -> AttainableWork | None:
+    """Return activities with the limits of the GPU that they ran on; ``None`` where these are unknown."""
+    gpus = [gpu for gpu in distinct(graph.lanes.device[work.lane]).tolist() if gpu >= 0]
+    device = find_device(gpu_name(graph, gpus))
+    return None if device is None else AttainableWork(graph, work, device)
+
+
+def _is_float32_matmul(one: RecordedCall) -> bool:
+    """Return whether a call multiplies 32-bit floats, and its kernel says that it does not round them."""
+    is_float = one.demand is not None and one.demand.is_product and one.demand.dtype == "float"
+    return is_float and is_tf32(one.call.kernel) is False
 
 
 def _binding_limit(compute_ns: float, memory_ns: float, share: float) -> str | None:

@@ -38,6 +38,11 @@ class Demand:
     is_least: bool = False
     sizes: Mapping[str, int] = field(default_factory=dict, compare=False)
 
+    @property
+    def is_product(self) -> bool:
+        """Whether it is a product of matrices."""
+        return self.unit == Unit.MATRIX
+
 
 @dataclass(frozen=True)
 class CostModel:

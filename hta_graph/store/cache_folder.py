@@ -150,11 +150,11 @@ class CacheFolder:
         from hta_graph.base.storage.atomic_write import write_file  # late: a cached question writes nothing
 
         place = self._place(name)
-        if self._takes_nothing:
+        if self._takes_nothing or self._is_refused():
             return
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self._is_refused():
+            if self._is_refused():  # another process may have made it meanwhile
                 return
             if place.is_symlink():
                 place.unlink()

@@ -22,10 +22,9 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import FIRST_CUSTOM_RULE, EdgeTable, WaitCalls, custom_rule, labels_of_custom_rules
 from hta_graph.graph.timeline import Nesting, Timeline
 from hta_graph.graph.validate import edges_on_a_cycle
-from hta_graph.model import CPU_KINDS, EdgeKind, EventKind, Rule, kind_mask
+from hta_graph.model import CPU_KINDS, EdgeKind, EdgeRule, EventKind, Ids, kind_mask
 from hta_graph.store.entry_file import Column, Entry
-from hta_graph.trace.gpu_clock import GpuClock
-from hta_graph.trace.table import Trace
+from hta_graph.trace.table import GpuClock, Trace
 
 TableDescription = dict[str, Any]
 AttachedTables = Mapping[str, type[Any]]
@@ -40,7 +39,8 @@ NOT_WHAT_WAS_WRITTEN = (
 MOST_NS = (1 << 62) + (1 << 53)
 """No event of a trace is further from 1970: reading drops those beyond 2^62 ns, and lengths beyond 30 days."""
 
-EDGES_AT_ONCE = 1 << 16
+AT_ONCE = 1 << 16
+"""How many points or edges are looked up at once: what is made of them stays in the processor's cache."""
 
 IndexRange = tuple[np.ndarray[Any, Any], int, int]
 """A column, the least number it may hold, and the first one that is too large."""
@@ -110,7 +110,7 @@ def read_graph(record: dict[str, Any], columns: Iterator[Column], attached: Atta
     """
     trace: Trace = read_table(Trace, record["trace"], columns)
     edges: EdgeTable = read_table(EdgeTable, record["edges"], columns)
-    if edges.rule.max(initial=0) >= len(Rule):
+    if edges.rule.max(initial=0) >= len(EdgeRule):
         edges = _with_own_rules(edges, msgspec.convert(record["rules"], dict[str, int]))
     calls: WaitCalls = read_table(WaitCalls, record["wait_calls"], columns)
     notes = msgspec.convert(record["notes"], dict[str, int])
@@ -127,25 +127,27 @@ def read_graph(record: dict[str, Any], columns: Iterator[Column], attached: Atta
 
 
 def _check_nesting(graph: DependencyGraph) -> None:
-    calls, place, lane = graph.timeline.calls, graph.timeline.position, graph.event_table.lane
-    start = graph.event_table.start
-    if (start[1:] < start[:-1]).any():
-        raise ValueError("an event starts before an earlier one")
+    calls, place, events = graph.timeline.calls, graph.timeline.position, graph.event_table
     # What is around a row begins before it, and so stands above it.
+    if (events.start[1:] < events.start[:-1]).any():
+        raise ValueError("an event starts before an earlier one")
     if (calls.parent >= np.arange(len(calls.parent), dtype=np.int32)).any():
         raise ValueError("a row lies around itself")
-    on_lane = np.repeat(np.arange(len(calls.first) - 1, dtype=np.int32), np.diff(calls.first))
-    if not np.array_equal(lane[calls.event], on_lane):
-        raise ValueError("a lane has points of another one")
-    on_cpu = kind_mask(graph.event_table.kind, CPU_KINDS)
+    on_cpu = kind_mask(events.kind, CPU_KINDS)
     walked = np.repeat(on_cpu | graph.trace.is_activity, 2)
-    if not (np.array_equal(place >= 0, walked) and on_cpu[calls.event].all() and len(calls.points) == 2 * on_cpu.sum()):
+    if not np.array_equal(place >= 0, walked) or len(calls.points) != 2 * np.count_nonzero(on_cpu):
         raise ValueError("other rows are walked")
+    lane = np.where(on_cpu, events.lane, np.int32(-1))
+    on_lane = np.repeat(np.arange(len(calls.first) - 1, dtype=np.int32), np.diff(calls.first))
     begins = np.zeros(len(calls.points) + 1, np.bool_)
     begins[calls.first] = True
-    placed = place[calls.points]
-    if not ((placed[1:] > placed[:-1]) | begins[1:-1]).all():
-        raise ValueError("the points of a lane are in no order")
+    for first in range(0, len(calls.points), AT_ONCE):
+        points = calls.points[first : first + AT_ONCE + 1]
+        if not np.array_equal(_at(lane, points >> 1), on_lane[first : first + len(points)]):
+            raise ValueError("a lane has points of another one")
+        placed = _at(place, points)
+        if not ((placed[1:] > placed[:-1]) | begins[first + 1 : first + len(points)]).all():
+            raise ValueError("the points of a lane are in no order")
 
 
 def check_acyclic(graph: DependencyGraph) -> None:
@@ -154,21 +156,26 @@ def check_acyclic(graph: DependencyGraph) -> None:
     Raises:
         ValueError: its order has a point twice or lacks one of an edge, or edges close a cycle.
     """
-    edges, place = graph.edge_table, graph.timeline.position
-    order = graph.timeline.order
-    in_turn = np.array_equal(place.take(order, mode="clip"), np.arange(len(order), dtype=np.int32))
+    edges, place, order = graph.edge_table, graph.timeline.position, graph.timeline.order
+    parts = ((first, order[first : first + AT_ONCE]) for first in range(0, len(order), AT_ONCE))
+    turn = np.arange(len(order), dtype=np.int32)
+    in_turn = all(np.array_equal(_at(place, part), turn[first : first + len(part)]) for first, part in parts)
     if not in_turn or np.count_nonzero(place >= 0) != len(order):
         raise ValueError("a point comes twice")
-    if all(_go_forward(part, place.view(np.uint32)) for _, part in edges.pieces(EDGES_AT_ONCE)):
+    # Nothing leads on from a point without a place, which is the last one without a sign.
+    if all(_go_forward(part, place.view(np.uint32)) for _, part in edges.pieces(AT_ONCE)):
         return
     if min(place[edges.source].min(), place[edges.target].min()) < 0 or len(edges_on_a_cycle(edges, graph.timeline)):
         raise ValueError("edges close a cycle")
 
 
-def _go_forward(edges: EdgeTable, place: np.ndarray[Any, np.dtype[np.uint32]]) -> bool:
-    # Nothing leads on from a point without a place, which is the last one without a sign. Indices were checked, and
-    # looking them up without another check is twice as fast.
-    return bool((place.take(edges.source, mode="clip") < place.take(edges.target, mode="clip")).all())
+def _at(column: np.ndarray[Any, Any], rows: Ids) -> np.ndarray[Any, Any]:
+    """Look up rows that were checked: without another check it is twice as fast."""
+    return column.take(rows, mode="clip")
+
+
+def _go_forward(edges: EdgeTable, place: np.ndarray[Any, Any]) -> bool:
+    return bool((_at(place, edges.source) < _at(place, edges.target)).all())
 
 
 def _take_order(timeline: Timeline, columns: Iterator[Column], violations: int) -> None:
@@ -181,7 +188,7 @@ def _take_order(timeline: Timeline, columns: Iterator[Column], violations: int) 
 
 def _custom_rules_in(edges: EdgeTable) -> dict[str, int]:
     """Return the labels of the custom rules that gave some edges, and their codes."""
-    if edges.rule.max(initial=0) < len(Rule):
+    if edges.rule.max(initial=0) < len(EdgeRule):
         return {}
     there = set(np.unique(edges.rule).tolist())
     return {label: code for label, code in labels_of_custom_rules().items() if code in there}
@@ -190,7 +197,7 @@ def _custom_rules_in(edges: EdgeTable) -> dict[str, int]:
 def _with_own_rules(edges: EdgeTable, rules: Mapping[str, int]) -> EdgeTable:
     """Give the custom rules of edges the codes that they have in this process; unknown codes become -1."""
     codes = np.full(256, -1, np.int8)
-    codes[: len(Rule)] = np.arange(len(Rule))
+    codes[: len(EdgeRule)] = np.arange(len(EdgeRule))
     for label, code in rules.items():
         codes[code] = custom_rule(label)
     return EdgeTable(edges.source, edges.target, edges.kind, freeze(codes[edges.rule.view(np.uint8)]))

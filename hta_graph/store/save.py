@@ -13,7 +13,7 @@ from hta_graph.base.errors import HtaGraphError, TraceError, UsageError
 from hta_graph.base.storage.atomic_write import write_file
 from hta_graph.base.storage.location import Location, is_remote, resolve_location, untrusted_location
 from hta_graph.base.storage.output_paths import check_output
-from hta_graph.base.storage.remote_errors import RemoteError
+from hta_graph.base.storage.remote_files import RemoteError
 from hta_graph.base.text.sanitize import encodable_path, one_line, replace_surrogates
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.edges import Clocks, Members

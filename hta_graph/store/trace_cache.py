@@ -1,12 +1,18 @@
-"""What is kept of trace files: entries of the cache's folder, found by what a file holds, and the graphs among them."""
+"""What is kept of trace files: entries of the cache's folder, found by what a file holds, and the graphs among them.
+
+What a file holds is a hash of its stored bytes: by this, and never by its name or times, entries are found. Answers
+about graphs that take long and are small, such as a window's verdict, lie next to them.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
 from json import dumps
@@ -14,13 +20,100 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hta_graph.base.storage.location import Location, is_remote
+from hta_graph.base.storage.open_local import open_local
 from hta_graph.store.cache_folder import CacheFolder
 from hta_graph.store.entry_file import Entry
-from hta_graph.store.stored_content import DIGEST_BYTES, FileVersion, StoredContent, is_unchanged, stored_content
-from hta_graph.trace.rank_files import FoundFile, assign_ranks, choose_ranks
+from hta_graph.trace.memory_limit import memory_for_one_file
+from hta_graph.trace.rank_files import EXPORT_ENDINGS, FoundFile, assign_ranks, choose_ranks
 
 if TYPE_CHECKING:
     from hta_graph.graph.dependency_graph import DependencyGraph
+    from hta_graph.trace.table import EventTable
+
+DIGEST_BYTES = 20
+PIECE = 1 << 20
+OTHER_PARTS = ("-wal", "-journal")
+"""What is appended to the name of a database for the file that has rows of it, too."""
+SETTLED_NS = 10 * 10**9
+"""A file that was changed so long ago would get other times by a change now: clocks of file systems are coarse."""
+
+
+@dataclass(frozen=True)
+class FileVersion:
+    """What changes when a file is replaced or written to."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> FileVersion:
+        """Return the version that a file's status shows."""
+        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the file is old enough for a change after now to show."""
+        # Only POSIX's ctime cannot be set by programs.
+        age_ns = time.time_ns() - max(self.mtime_ns, self.ctime_ns)
+        return os.name == "posix" and age_ns > SETTLED_NS
+
+    @property
+    def name(self) -> str:
+        """A name for what is known of this version."""
+        numbers = (self.device, self.inode, self.size, self.mtime_ns, self.ctime_ns)
+        return blake2b(repr(numbers).encode(), digest_size=DIGEST_BYTES).hexdigest()
+
+
+@dataclass(frozen=True)
+class StoredContent:
+    """The hash of a file's bytes, the version in which it has them, and whether a later change would show."""
+
+    digest: str
+    version: FileVersion
+    is_settled: bool
+
+
+def stored_content(path: Path, known: Callable[[FileVersion], str | None] = lambda _: None) -> StoredContent | None:
+    """Return what a file holds; None of what is no regular file, cannot be read, or is being written.
+
+    A database whose rows are partly in another file is being written.
+
+    ``known`` returns the noted hash of a settled version, if there is one: then the file is not read.
+    """
+    with suppress(OSError, ValueError):  # a name with a null character is a ValueError
+        # Of a pipe nothing may be taken.
+        if not stat.S_ISREG(path.stat().st_mode) or any(Path(f"{path}{ending}").exists() for ending in OTHER_PARTS):
+            return None
+        with open_local(path) as file:
+            version = FileVersion.of(os.fstat(file.fileno()))
+            is_settled = version.is_settled
+            if is_settled and (digest := known(version)):
+                return StoredContent(digest, version, is_settled)
+            if version.size > memory_for_one_file() and not path.name.endswith(EXPORT_ENDINGS):
+                return None  # reading will refuse it, and hashing takes as long
+            found = blake2b(digest_size=DIGEST_BYTES)
+            while piece := file.read(PIECE):
+                found.update(piece)
+            if FileVersion.of(os.fstat(file.fileno())) == version:
+                return StoredContent(found.hexdigest(), version, is_settled)
+    return None
+
+
+def is_unchanged(path: Path, before: StoredContent) -> bool:
+    """Return whether a file still holds what it held before it was read: what was read then is of that content."""
+    with suppress(OSError):
+        if FileVersion.of(path.stat()) != before.version:
+            return False
+        if before.is_settled:
+            return True
+        # Two changes shortly after each other may leave the same times.
+        now = stored_content(path)
+        return now is not None and (now.digest, now.version) == (before.digest, before.version)
+    return False
+
 
 CACHE_FORMAT = 3
 """Is counted up where graphs, or how they are kept, change; every version of the package has entries of its own."""
@@ -201,3 +294,57 @@ def sources_version(package: Path) -> list[str]:
                     status = item.stat()
                     found.append(f"{item.path} {status.st_size} {status.st_mtime_ns}")
     return [blake2b("\n".join(sorted(found)).encode(), digest_size=DIGEST_BYTES).hexdigest()]
+
+
+IsSound = Callable[[Any], bool]
+"""Returns whether an answer has the shape that its reader expects."""
+
+
+@dataclass(frozen=True, eq=False)
+class KeptAnswers:
+    """Where answers about a graph are kept; attached to the graph of a whole file, as it was read.
+
+    ``events`` are the graph's: an answer about a part of it is another one.
+    """
+
+    cache: GraphCache
+    events: EventTable
+    salvage: bool
+
+    def is_about(self, graph: DependencyGraph) -> bool:
+        """Return whether a graph is as it was read.
+
+        What else is attached, such as the recording of a capture or what other ranks did, may change an answer.
+        """
+        return graph.event_table is self.events and all(table is self for table in graph.attached_tables)
+
+    def has(self, graph: DependencyGraph) -> bool:
+        """Return whether the graph is kept, and its file still holds what was read."""
+        return self.cache.has_graph(graph.path, salvage=self.salvage)
+
+    def asked_of(self, graph: DependencyGraph) -> list[Any]:
+        """Return what distinguishes questions about graphs of one content."""
+        trace = graph.trace
+        return [self.salvage, str(trace.path), trace.rank, list(trace.step_patterns)]
+
+
+def with_kept_answers(graph: DependencyGraph, cache: GraphCache, *, salvage: bool) -> DependencyGraph:
+    """Return a graph whose answers are kept; the graph itself where it is not in the cache as it was read."""
+    if not cache.has_graph(graph.path, salvage=salvage):
+        return graph
+    return graph.with_attached(KeptAnswers(cache, graph.event_table, salvage))
+
+
+def kept_answer(graph: DependencyGraph, question: Any, compute: Callable[[], Any], is_sound: IsSound) -> Any:
+    """Return the answer to a question about a graph, both as JSON has them; where answers are kept it may be known."""
+    known = graph.attached(KeptAnswers)
+    if known is None or not known.is_about(graph):
+        return compute()
+    asked = [*known.asked_of(graph), question]
+    entry = known.cache.find(graph.path, "answer", asked)
+    if entry is not None and is_sound(entry.record.get("answer")):
+        return entry.record["answer"]
+    found = compute()
+    if known.has(graph):
+        known.cache.keep(graph.path, "answer", asked, Entry({"answer": found}))
+    return found

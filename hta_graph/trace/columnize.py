@@ -26,12 +26,11 @@ from hta_graph.trace.json_reader import (
     header_of_object,
     number_or_text,
 )
-from hta_graph.trace.old_functions import OLD_ARROW, OLD_PROCESS, old_kinds, with_old_launches
 from hta_graph.trace.profiler_names import CALLS_OF_VENDOR, CATEGORY, STEP_NAME
 from hta_graph.trace.rank_files import header_count, header_settings
 from hta_graph.trace.recorded import ABSENT, Arrow, Bracket, Collected, FileColumns, Numbering, Recorded, join_column
 from hta_graph.trace.recordings import divide_recordings
-from hta_graph.trace.row_meaning import with_meaning
+from hta_graph.trace.row_meaning import OLD_ARROW, OLD_PROCESS, old_kinds, with_meaning, with_old_launches
 from hta_graph.trace.table import (
     FASTEST_GBPS,
     NO_STREAM,

@@ -20,14 +20,13 @@ from hta_graph.base.errors import HtaGraphError, MissingExtraError, TraceError
 from hta_graph.base.progress import advance_stage, begin_stage
 from hta_graph.base.storage.location import Location, is_remote, open_to_peek
 from hta_graph.base.storage.open_local import open_local
-from hta_graph.trace.archives import PIECE, untar_trace, unzip_trace
 from hta_graph.trace.formats import HEAD_BYTES, JSON_BEGIN, format_of, layer_of
 from hta_graph.trace.memory_limit import PEAK_PER_TEXT, TextLimit
 from hta_graph.trace.readers import database_reader
 
 GZIP_MAGIC = b"\x1f\x8b"
 
-PACKED_PIECE = 1 << 16
+PIECE, PACKED_PIECE = 1 << 17, 1 << 16
 FIRST_STEP = 1 << 12
 """How much of a member is given to the decompressor first: what is left over of that is copied, for each member."""
 FINE_STEP = 512
@@ -96,15 +95,19 @@ class Decompression:
         if layer == "zstd":
             return self._unzstd_frames()
         if layer == "zip":
+            from hta_graph.trace.archives import unzip_trace  # late: few traces are in archives
+
             return unzip_trace(self._path, self._file)
         if layer == "sqlite":
             return database_reader(self._path, self._file.peek(HEAD_BYTES)[:HEAD_BYTES]).text(self._path)
         plain = iter(lambda: self._file.read(PIECE), b"")
-        return untar_trace(self._path, plain) if layer == "tar" else plain
+        return self._unpack_pieces(layer, plain) if layer == "tar" else plain
 
     def _unpack_pieces(self, layer: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
         """Unpack what was packed inside something else."""
         if layer == "tar":
+            from hta_graph.trace.archives import untar_trace
+
             return untar_trace(self._path, pieces)
         if layer == "zip":
             raise TraceError(self._path, "holds a zip archive inside", "unpack it")

@@ -1,16 +1,18 @@
 """Arguments of events that do not decide the graph, read from the file again when someone asks for them.
 
-Also the hardware counters of CUPTI's profiler ranges, which are such arguments.
+Also the hardware counters of CUPTI's profiler ranges, which are such arguments. A command that soon asks for the inputs
+of operators keeps their texts while it reads the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -21,12 +23,15 @@ from hta_graph.base.progress import begin_stage, inner_stage
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.decompress import open_text, read_bytes
 from hta_graph.trace.json_reader import Header, RowReader, RowShape, has_plain_header, header_of_object, is_array
-from hta_graph.trace.kept_inputs import inputs_of
 from hta_graph.trace.memory_limit import paused_gc
 from hta_graph.trace.profiler_names import PROFILER_RANGE
 from hta_graph.trace.readers import reader_of
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import base_time
+
+if TYPE_CHECKING:
+    from hta_graph.base.storage.location import Location
+    from hta_graph.trace.json_reader import FilePart
 
 FEW = 4
 """Fewer rows than one in this many are few."""
@@ -305,3 +310,50 @@ def _number_column(values: list[Any]) -> Values:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MOST_COUNTED
+
+
+INPUTS_KEY = b'"Input Dims"'
+SAMPLE, SAMPLED_EVERY = 1 << 14, 1 << 18
+"""Inputs are looked for in the first number of bytes of each second number: operators stand together in a file."""
+MOST_KEPT = 64 << 20
+"""Bytes of text; more is read from the file again."""
+
+_KEPT: ContextVar[dict[Location, list[tuple[int, int, bytes]]] | None] = ContextVar("kept_inputs", default=None)
+"""Of a file the parts of its text that hold inputs, each with the place of its first row and that past its last;
+``None``: none are kept."""
+
+
+def keep_inputs() -> None:
+    """Keep the inputs of the file that is read next, until they are forgotten."""
+    _KEPT.set({})
+
+
+def forget_inputs() -> None:
+    """Let go of what was kept: no one will ask for it."""
+    _KEPT.set(None)
+
+
+def inputs_of(path: Location) -> list[tuple[int, int, bytes]]:
+    """Return what is kept of a file."""
+    return (_KEPT.get() or {}).get(path, [])
+
+
+def keeping_inputs(path: Location, parts: Iterable[FilePart]) -> Iterator[FilePart]:
+    """Pass on the parts of a file, and keep the texts of those with inputs where that is wanted."""
+    every, kept, first = _KEPT.get(), list[tuple[int, int, bytes]](), 0
+    if every is not None:
+        every.clear()
+        every[path] = kept
+    for part in parts:
+        if every and part.text.startswith(b"[") and _may_hold_inputs(part.text):
+            kept.append((first, first + len(part.rows), part.text))
+            if sum(len(text) for _, _, text in kept) > MOST_KEPT:
+                every.clear()
+        first += len(part.rows)
+        yield part
+        del part
+
+
+def _may_hold_inputs(text: bytes) -> bool:
+    """Return whether inputs stand in samples of a text: where others are needed, too, the file is read again."""
+    return any(INPUTS_KEY in text[at : at + SAMPLE] for at in range(0, len(text), SAMPLED_EVERY))

@@ -12,19 +12,17 @@ from dataclasses import replace
 import numpy as np
 
 from hta_graph.base.arrays import find_sorted, freeze
-from hta_graph.base.errors import HtaGraphError, NotATraceError, Remedy, TooLargeError, TraceError
-from hta_graph.base.log import log_warning
+from hta_graph.base.errors import HtaGraphError, NotATraceError, Remedy, TooLargeError, TraceError, log_warning
 from hta_graph.base.storage.location import Location, expand_file_lists, parallel_map, resolve_location
 from hta_graph.model import EventKind, Ints, kind_mask
 from hta_graph.trace.columnize import assemble_recorded, assemble_traces, collect_columns
 from hta_graph.trace.decompress import FileBytes, TextStream, open_text, read_bytes
-from hta_graph.trace.event_args import read_event_args
+from hta_graph.trace.event_args import keeping_inputs, read_event_args
+from hta_graph.trace.event_times import end_frames_with_callers
 from hta_graph.trace.formats import foreign_trace_error, writer_of
 from hta_graph.trace.header import has_captures, has_gpu_rows, has_labelled_processes, has_node_names, peek_header
 from hta_graph.trace.json_reader import ROWS_BY_PHASE, Header, RowReader, has_plain_header
-from hta_graph.trace.kept_inputs import keeping_inputs
 from hta_graph.trace.launch_arrows import match_launches_by_arrows
-from hta_graph.trace.lost_returns import end_frames_with_callers
 from hta_graph.trace.memory_limit import out_of_memory_error, paused_gc
 from hta_graph.trace.profiler_names import KERNEL_OF_CALL, PROFILER_RANGE
 from hta_graph.trace.rank_files import (

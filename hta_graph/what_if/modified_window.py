@@ -14,8 +14,8 @@ from hta_graph.base.errors import QueryError
 from hta_graph.base.storage.location import Location
 from hta_graph.graph.conversion import labels, texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.event_names import row_labels
 from hta_graph.graph.memo import memoized
-from hta_graph.graph.numbered_names import row_labels
 from hta_graph.graph.points import event_of
 from hta_graph.model import LONGEST_NS, Bools, BoundBy, EdgeKind, Floats, Ids, Ints
 from hta_graph.paths.intervals import union

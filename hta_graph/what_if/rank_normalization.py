@@ -25,12 +25,13 @@ from hta_graph.base.arrays import (
     find_sorted,
     first_of_runs,
     freeze,
+    hash_rows,
+    hash_texts,
     pair_key,
     percentiles_by,
     summed_by,
     take_or,
 )
-from hta_graph.base.stable_hash import hash_rows, hash_texts
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import event_of, start_point

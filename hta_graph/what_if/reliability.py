@@ -32,7 +32,7 @@ from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.model import CPU_KINDS, RETURNS, Bools, BoundBy, EdgeKind, EventKind, Ids, Ints, Rule, kind_mask
+from hta_graph.model import CPU_KINDS, RETURNS, Bools, BoundBy, EdgeKind, EdgeRule, EventKind, Ids, Ints, kind_mask
 from hta_graph.paths.critical_path import CriticalPath, critical_path, has_partial_rows
 from hta_graph.paths.host_pauses import PAUSE_NS
 from hta_graph.paths.intervals import union
@@ -356,7 +356,7 @@ def _work_before_quick_waits(graph: DependencyGraph) -> tuple[Ids, Ids]:
     returns = np.flatnonzero(np.isin(edges.kind, RETURNS))
     called = event_of(edges.target[returns])
     is_known = np.zeros(len(events), np.bool_)
-    is_known[called[edges.rule[returns] != Rule.STREAM_OF_LAST_LAUNCH]] = True
+    is_known[called[edges.rule[returns] != EdgeRule.STREAM_OF_LAST_LAUNCH]] = True
     flags = graph.event_flags
     calls = np.flatnonzero(flags.blocking_call & ~flags.synchronous_copy_call & ~is_known)
     calls = calls[events.end[calls] - events.start[calls] <= QUICK_SYNC_NS].astype(np.int32)

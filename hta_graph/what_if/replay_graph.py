@@ -377,7 +377,7 @@ class ReplayGraph:
         self.tails: Ints = np.concatenate([sink.tails for sink in sinks])
         self.tail_lanes: Ids = np.concatenate([sink.lanes for sink in sinks])
         self.answers: dict[Callable[[Any], Any], Any] = {}
-        """Answers that were found (:func:`remembered`)."""
+        """Answers that were found (:func:`hta_graph.graph.memo.memoized`)."""
         self.start_point = len(graph.timeline.times)
         self.times = freeze(np.append(graph.timeline.times, self.first.start_ns))
         """The recorded times (ns) of all points, and last the start."""

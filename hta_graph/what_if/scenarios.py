@@ -18,13 +18,6 @@ from hta_graph.paths.host_pauses import time_in_pauses
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.what_if.changes import Change, reroute, scale, weigh
 from hta_graph.what_if.modified_window import ModifiedWindow
-from hta_graph.what_if.rank_normalization import (
-    RankNormalization,
-    comparison_keys,
-    comparison_times,
-    edge_correspondence,
-    median_weights,
-)
 from hta_graph.what_if.replay_graph import ReplayGraph
 from hta_graph.what_if.selectors import Selector, is_rank_number, issuing_rows, rows_within, selected_parts
 
@@ -124,6 +117,8 @@ def _require_job(draft: ModifiedWindow, name: str) -> DependencyGraph:
 
 
 def _like_median(draft: ModifiedWindow, _: str) -> None:
+    from hta_graph.what_if.rank_normalization import edge_correspondence, median_weights  # late: few compare ranks
+
     graph = draft.base.graph
     every = np.ones(len(graph.edge_table), np.bool_)
     rows = np.flatnonzero(edge_correspondence(graph).place >= 0)
@@ -131,6 +126,8 @@ def _like_median(draft: ModifiedWindow, _: str) -> None:
 
 
 def _rank_like_others(draft: ModifiedWindow, rank: str) -> None:
+    from hta_graph.what_if.rank_normalization import RankNormalization, comparison_keys, comparison_times
+
     graph = _require_job(draft, "rank_like_others")
     if len(graph.rank_graphs) < 2:  # a rank that is replayed alone for its job
         raise QueryError(f"{graph.path}: the scenario rank_like_others compares ranks; give the traces of all ranks")

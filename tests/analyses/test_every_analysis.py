@@ -26,7 +26,6 @@ pytestmark = pytest.mark.sampled(2)
 COMMANDS = {command.name: (command.name,) for command in CATALOGUE} | {
     "kernel-sequences": ("kernel-sequences", "--operator", "aten::")
 }
-COUNTED = ("rank", "scope")
 NOTHING = re.compile(r"\b(nan|NaN|None|inf|<NA>|NaT)\b")
 """What a program prints where it has no number."""
 

@@ -10,8 +10,6 @@ from tests.support.astra_sim import BACK_ENDS
 
 __all__ = ["report"]
 
-Cells = Sequence[str]
-
 
 def report(sets: Sequence[MeasuredSet]) -> Iterator[str]:
     """Yield the lines of all tables."""

@@ -14,9 +14,16 @@ import pytest
 import hta_graph as hg
 from analyses.report.timeline import scene_of
 from hta_graph import DependencyGraph
-from hta_graph.attribution.captured_launches import EDITS, POSITION, QUEUES, UNCHECKED
 from hta_graph.attribution.captures import find_captures, replayed_rows, with_captures
-from hta_graph.attribution.graph_kernels import calls_with_owners, graph_kernels, row_names
+from hta_graph.attribution.graph_kernels import (
+    EDITS,
+    POSITION,
+    QUEUES,
+    UNCHECKED,
+    calls_with_owners,
+    graph_kernels,
+    row_names,
+)
 from hta_graph.attribution.owners import owners
 from hta_graph.base.errors import TraceError
 from hta_graph.graph.job_graph import full_rank_graphs

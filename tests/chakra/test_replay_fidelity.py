@@ -15,13 +15,13 @@ import pytest
 
 import hta_graph as hg
 from analyses.cli.main import main
+from hta_graph.build.from_trace import DependencyRule
 from hta_graph.chakra.astra_sim_executor import DELAY, EtProgram, execute
 from hta_graph.chakra.check import check
 from hta_graph.chakra.convert import convert
 from hta_graph.chakra.convert_options import ConvertOptions
 from hta_graph.chakra.et_files import read_folder
 from hta_graph.chakra.rank_workload import RankInput
-from hta_graph.dependencies.rules import DependencyRule
 from tests.simulator import Dialect, Program, random_program, simulate, to_bytes, write
 from tests.simulator.program import Copy, GraphNode, Launch, Set
 from tests.support.deep_tests import deep

@@ -12,8 +12,8 @@ import hta_graph as hg
 from hta_graph.dependencies.clock_bounds import QUEUE_DEPTHS, ClockBounds, queue_depth
 from hta_graph.dependencies.clock_estimate import estimate_clock
 from hta_graph.model import Ints
-from hta_graph.trace.gpu_clock import GpuClock
-from hta_graph.trace.host_time import in_host_time
+from hta_graph.trace.event_times import in_host_time
+from hta_graph.trace.table import GpuClock
 from tests.support.trace_builder import TraceBuilder
 
 US = 1_000

@@ -16,7 +16,7 @@ from hta_graph.dependencies.context import RuleContext
 from hta_graph.export.graph_json import graph_document
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.validate import all_edges_valid
-from hta_graph.model import EdgeKind, Rule
+from hta_graph.model import EdgeKind, EdgeRule
 from hta_graph.store.entry_file import entry_pieces, read_entry
 from hta_graph.store.save import NAME
 from tests.support.trace_builder import TraceBuilder
@@ -147,7 +147,7 @@ def test_what_no_rule_can_give_is_refused(tmp_path: Path) -> None:
 
 
 def test_labels_have_codes_of_their_own(graph: hg.DependencyGraph) -> None:
-    assert max(Rule) < int(graph.edge_table.rule.max())
+    assert max(EdgeRule) < int(graph.edge_table.rule.max())
     with pytest.raises(QueryError, match="did you mean copy_turn"):
         graph.edges_of("copy_turns")
     assert len(EdgeKind) < 127

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from analyses.cli.all_commands import COMMAND_GROUPS
-from analyses.cli.command import Command
+from analyses.cli.command import Command, command_groups
 from analyses.cli.parser import EXIT_STATUSES
 from analyses.declare.analysis import Analysis
 from analyses.display.labels import CAUSE, MEANING, SHORT
@@ -38,7 +37,7 @@ def _commands(page: str) -> str:
     page = ROW_OF_COMMAND.sub(lambda row: row[0] + (_rows(alone) if row[1] == "what-if" else ""), page)
     statuses = "".join(f"| {status} | {meaning} |\n" for status, meaning in EXIT_STATUSES.items())
     page = ROWS_OF_STATUSES.sub(lambda _: statuses, page)
-    for group, commands in COMMAND_GROUPS.items():
+    for group, commands in command_groups().items():
         missing = [one for one in commands if isinstance(one, Command) and f"| `hta-graph {one.name}" not in page]
         page = _behind_table(page, f"## {group.capitalize()}\n", map(_row_of_command, missing))
     return page

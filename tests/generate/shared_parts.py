@@ -10,7 +10,7 @@ from analyses.advice.rules import RULES
 from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
 from hta_graph.multi_rank.job_verdict import Firmness, Pattern, VerdictScope
-from hta_graph.trace.gpu_clock import ClockModel
+from hta_graph.trace.table import ClockModel
 from tests.generate.properties import (
     bound_by,
     by_key,

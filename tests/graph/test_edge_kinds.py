@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from enum import IntEnum
 from functools import cache
 from pathlib import Path
 
@@ -14,12 +15,12 @@ import hta_graph as hg
 from analyses.cli.main import main
 from hta_graph import model
 from hta_graph.base.errors import DefectError
+from hta_graph.build.from_trace import DEFAULT_RULES, DependencyRule
 from hta_graph.dependencies.context import RuleContext
-from hta_graph.dependencies.rules import DEFAULT_RULES, DependencyRule
 from hta_graph.export.picture.style import UNKNOWN_COLOUR, link_colour
 from hta_graph.export.sync_dependencies import GPU_TO_CPU, GPU_TO_GPU
 from hta_graph.graph.timeline import Timeline
-from hta_graph.model import CUSTOM_KINDS, EDGE_MEANING, EdgeKind, EdgeRole, Rule
+from hta_graph.model import CUSTOM_KINDS, EDGE_MEANING, EdgeKind, EdgeRole, EdgeRule
 from hta_graph.paths import critical_path as module
 from hta_graph.paths.segments import SegmentTable
 from tests.edge_accuracy import read
@@ -126,6 +127,13 @@ def test_every_kind_has_a_rule_of_its_name() -> None:
     assert sorted(rule.__name__ for rule in DEFAULT_RULES) == labels
 
 
+def test_no_two_members_have_one_number() -> None:
+    enums = [one for one in vars(model).values() if isinstance(one, type) and issubclass(one, IntEnum)]
+    assert [name for one in enums for name, member in one.__members__.items() if member.name != name] == [], (
+        "the second is taken for another name of the first"
+    )
+
+
 def test_simulated_programs_wait_for_every_kind_that_one_rank_shows() -> None:
     kinds = {constraint.kind for run in simulated_runs() for constraint in run.constraints}
     assert kinds == {rule.__name__ for rule in DEFAULT_RULES}
@@ -144,10 +152,10 @@ def test_inferred_edges_name_their_rule_and_recorded_ones_none() -> None:
         edges = graph.edges
         assert ((edges.rule == "recorded") == (edges.evidence == "recorded")).all()
         named |= set(edges.rule)
-    assert named <= {rule.label for rule in Rule}
+    assert named <= {rule.label for rule in EdgeRule}
     # The programs run on known vendors' hardware: no call of an unknown name waits in them.
-    of_jobs = {Rule.ALIGNED_SEQUENCES, Rule.CALL_OF_WORKER, Rule.SILENCE_UNTIL_WORK_END}
-    assert len(named) >= len(set(Rule) - of_jobs - {Rule.OF_PRODUCER, Rule.RETURNED_WITH_WORK}) - 2, (
+    of_jobs = {EdgeRule.ALIGNED_SEQUENCES, EdgeRule.CALL_OF_WORKER, EdgeRule.SILENCE_UNTIL_WORK_END}
+    assert len(named) >= len(set(EdgeRule) - of_jobs - {EdgeRule.OF_PRODUCER, EdgeRule.RETURNED_WITH_WORK}) - 2, (
         "nearly all rules are used by these programs"
     )
 

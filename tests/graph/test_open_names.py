@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_graph.graph.open_names import time_by_open_name
+from hta_graph.graph.event_names import time_by_open_name
 
 NAMES = 4
 

@@ -11,9 +11,8 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.base.errors import HtaGraphError, TooLargeError, TraceError
-from hta_graph.multi_rank import rank_request, read_ranks
-from hta_graph.multi_rank.rank_request import RankRequest
-from hta_graph.multi_rank.read_engine import RankReading
+from hta_graph.multi_rank import read_engine, read_ranks
+from hta_graph.multi_rank.read_engine import RankReading, RankRequest
 from hta_graph.trace import read
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
@@ -62,7 +61,7 @@ def run_out(file: RankFile, **how: Any) -> Any:
 
 
 def test_memory_that_runs_out_on_a_file_is_that_files_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_request, "read_rank", run_out)
+    monkeypatch.setattr(read_engine, "read_rank", run_out)
     errors: list[HtaGraphError] = []
     found = hg.read_graphs(job_folder(tmp_path, 0, 1, 2), jobs=1, memory=MIB, report=errors.append)
     assert [graph.trace.rank for graph in found] == [0, 2]

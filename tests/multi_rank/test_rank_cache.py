@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hta_graph.multi_rank.rank_request import RankRequest, read_rank_graph
-from hta_graph.multi_rank.read_engine import RankReading
+from hta_graph.multi_rank.read_engine import RankReading, RankRequest, read_rank_graph
 from hta_graph.multi_rank.read_ranks import FILE_OVERHEAD_TEXT
 from hta_graph.multi_rank.worker_readers import ProcessReader
 from hta_graph.store.entry_file import Entry, entry_pieces, read_entry

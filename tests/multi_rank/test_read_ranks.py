@@ -25,8 +25,7 @@ from hta_graph.base.errors import HtaGraphError, TraceError
 from hta_graph.multi_rank import read_ranks
 from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.read_communications import read_communications
-from hta_graph.multi_rank.rank_request import RankRequest
-from hta_graph.multi_rank.read_engine import RankReading, graph_bytes, memory_share, peak_bytes
+from hta_graph.multi_rank.read_engine import RankReading, RankRequest, graph_bytes, memory_share, peak_bytes
 from hta_graph.multi_rank.wire_format import answer_pieces, graph_of_answer, read_answer
 from hta_graph.multi_rank.workers import worker_processes
 from hta_graph.trace import decompress

@@ -14,7 +14,7 @@ diff/test_job_diff
     length_comparison._common_kernels: without 12
 diff/test_step_kinds
     diff/step_kinds.kinds_of_contents: constant 1=1000
-    paths/step_kinds._rows_of_step_threads: bare 14
+    step_table._rows_of_step_threads: bare 14
 multi_rank/test_job_verdict
     multi_rank/job_verdict._differs_where_another_leads: returns 2=False
     multi_rank/job_verdict._takes_longest: arithmetic 5
@@ -88,9 +88,9 @@ test_clock_estimate
     clock_bounds.queue_depth: drop 16
     clock_estimate._piece: drop 4
     clock_estimate._without_faults: skip 13
-    host_time._keep_stream_order: skip 12
+    event_times._keep_stream_order: skip 12
 test_clock_offset
-    host_time.in_host_time: arithmetic 2
+    event_times.in_host_time: arithmetic 2
 test_communication_kernels
     read_communications.awaited_rank: returns 3=NO_RANK
 test_convert_command
@@ -158,7 +158,7 @@ test_every_column
     sections._items: other 1
 test_file_times
     conversion.event_columns: exchange 2
-    gpu_clock.GpuClock.exact_json: returns 1=False
+    trace/table.GpuClock.exact_json: returns 1=False
     path_overlay.PathEvents._arrow_records: without 9
     rewrite_rows._shifts: drop 2
 test_first_sentence
@@ -257,7 +257,7 @@ test_known_tool_errors test_brute_force test_invariants test_host_poll test_stre
     columnize._sort_names: bare 3
     columnize.assemble_traces: drop 3
     context.blocking_copies: drop 3-4
-    dependencies/rules.DEFAULT_RULES: without 1-15
+    build/from_trace.DEFAULT_RULES: without 1-15
     dependency_graph.DependencyGraph.descendants: other 2
     dependency_graph.DependencyGraph.neighbourhood: drop 2
     dependency_graph.DependencyGraph.rows_and_edges: arithmetic 1
@@ -271,7 +271,7 @@ test_known_tool_errors test_brute_force test_invariants test_host_poll test_stre
     host.thread_handoff: exchange 12
     host.thread_order: exchange 2
     inferred_waits._wait_edges: exchange 7
-    launches.CallsByCorrelation.__init__: without 5
+    graph/timeline.CallsByCorrelation.__init__: without 5
     points.GPU_END: exchange 2-4
     points.ordered_points: bare 6
     segments.path_spans: without 5; without 7
@@ -474,10 +474,10 @@ test_segment_merging
 test_shared_export
     sources.sync_name: never 1
 test_signals
-    signals.SIGNALS: without 3
-    signals._kill_children: constant 3=0
-    signals.install_signal_handlers: drop 2
-    signals.reopen_closed_streams: exchange 3
+    main.SIGNALS: without 3
+    main._kill_children: constant 3=0
+    main.install_signal_handlers: drop 2
+    main.reopen_closed_streams: exchange 3
 test_simulated_what_if
     replay_graph.BINDING_ROUNDS: constant 1=0
     replay_graph.ReplayGraph._edges_inside: drop 2

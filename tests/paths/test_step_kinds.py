@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from hta_graph.paths.step_kinds import kinds_in_run
-from hta_graph.paths.step_table import kinds_of_unlike_length, step_rows
+from hta_graph.paths.step_table import kinds_in_run, kinds_of_unlike_length, step_rows
 from tests.support.command_line import run_command
 from tests.support.gloo_builder import MAIN, GlooRank
 from tests.support.noisy_runs import noisy_run

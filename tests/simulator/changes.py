@@ -39,7 +39,6 @@ Asked = tuple[Any, ...]
 """A change in words: ("scale", "kernel:gemm", 0.5)."""
 
 FACTORS = (0.25, 0.5, 0.8, 1.25, 2.0)
-LESS = (0.0, 0.25, 0.5, 0.8)
 SYNC_CALLS = {
     SyncStream: "cudaStreamSynchronize",
     SyncDevice: "cudaDeviceSynchronize",

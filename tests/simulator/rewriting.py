@@ -28,7 +28,7 @@ from tests.simulator.program import (
     SyncEvent,
     SyncStream,
 )
-from tests.simulator.ranks.communication_statements import Injected, JobProgram, Meet
+from tests.simulator.ranks.communication_statements import Injected, Meet
 
 Around = tuple[Op | Annotation | Frame | Backward, ...]
 """What a statement lies in, the outermost first."""
@@ -49,14 +49,6 @@ def rewritten(program: Program, change: Change, graph_factor: float = 1.0) -> Pr
         graphs = tuple(replace(one, nodes=_scaled_nodes(one.nodes, graph_factor)) for one in graphs)
     return replace(
         program, graphs=graphs, threads=tuple(replace(own, body=_body(own.body, change)) for own in program.threads)
-    )
-
-
-def rewritten_job(job: JobProgram, change: Callable[[int], Change | None]) -> JobProgram:
-    """Return a job with the statements of some ranks changed, each rank's in its own way."""
-    changes = {rank: change(rank) for rank in job.ranks}
-    return replace(
-        job, ranks={rank: rewritten(own, how) if (how := changes[rank]) else own for rank, own in job.ranks.items()}
     )
 
 

@@ -20,7 +20,7 @@ from hta_graph.build.from_trace import build_graph
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.read_communications import read_communications
-from hta_graph.store import stored_content, trace_cache
+from hta_graph.store import trace_cache
 from hta_graph.store.cache_folder import CacheFolder
 from hta_graph.store.entry_file import MAGIC, Entry, entry_pieces, read_entry
 from hta_graph.store.trace_cache import GraphCache
@@ -62,7 +62,7 @@ def without_reading(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a trace was read")
 
     monkeypatch.setattr("hta_graph.multi_rank.read_ranks.read_recordings", refuse)
-    monkeypatch.setattr("hta_graph.multi_rank.rank_request.read_rank", refuse)
+    monkeypatch.setattr("hta_graph.multi_rank.read_engine.read_rank", refuse)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_what_is_hashed_after_it_was_read_is_kept_only_if_a_change_would_show(
     """Of many ranks without an entry not all are hashed first."""
     path = Path(shutil.copyfile(ONE_RANK, tmp_path / "trace.json.gz"))
     graph = build_graph(path)
-    monkeypatch.setattr(stored_content, "SETTLED_NS", -(10**12) if is_settled else 10**15)
+    monkeypatch.setattr(trace_cache, "SETTLED_NS", -(10**12) if is_settled else 10**15)
     unseen, watched, changed = (GraphCache(CacheFolder(tmp_path / str(at), pytest.fail)) for at in range(3))
     watched.watch(path)
     changed.watch(path)

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hta_graph.store import stored_content as contents
+from hta_graph.store import trace_cache
 from hta_graph.store.cache_folder import CacheFolder
 from hta_graph.store.entry_file import ALIGNMENT, DamagedEntryError, Entry, entry_pieces, read_entry
-from hta_graph.store.stored_content import is_unchanged, stored_content
+from hta_graph.store.trace_cache import is_unchanged, stored_content
+from hta_graph.trace.memory_limit import limit_memory
 
 NAME, OTHER = "0" * 40, "1" * 40
 COLUMNS = (np.arange(5, dtype=np.int64), np.zeros(0, np.int8), np.array([True, False]), np.array([0.5, np.nan]))
@@ -137,6 +138,14 @@ def test_a_name_that_no_folder_can_have_costs_a_line(tmp_path: Path) -> None:
     assert (len(said), "cannot be written" in said[0]) == (1, True)
 
 
+@pytest.mark.skipif(not Path(os.devnull).exists(), reason="the null device is no file")
+def test_a_place_that_is_no_folder_costs_one_line() -> None:
+    folder, said = folder_at(Path(os.devnull))
+    assert folder.read(NAME, "") is None
+    folder.write(NAME, Entry({}))
+    assert len(said) == 1
+
+
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX'")
 def test_entries_and_their_folder_are_the_users_own(tmp_path: Path) -> None:
     before = os.umask(0o022)
@@ -163,6 +172,14 @@ def test_clearing_removes_only_what_begins_as_an_entry(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(mine)
 
 
+def test_what_is_too_long_to_be_read_is_not_hashed_unless_it_is_read_row_by_row(tmp_path: Path) -> None:
+    for name, is_hashed in (("t.json", False), ("t.sqlite", True)):
+        (tmp_path / name).write_bytes(bytes(2_000))
+        with limit_memory(1_000):
+            assert (stored_content(tmp_path / name) is not None) is is_hashed
+        assert stored_content(tmp_path / name) is not None
+
+
 def test_content_is_hashed_again_unless_a_change_would_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "trace.json"
     path.write_bytes(b"one")
@@ -171,7 +188,7 @@ def test_content_is_hashed_again_unless_a_change_would_show(tmp_path: Path, monk
     assert not first.is_settled  # written just now: a second change may leave the same times
     assert is_unchanged(path, first)
     assert stored_content(path, lambda _: "noted") == first
-    monkeypatch.setattr(contents, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(trace_cache, "SETTLED_NS", -(10**12))
     noted = stored_content(path, lambda _: "noted")
     assert noted is not None
     assert (noted.digest, noted.is_settled, is_unchanged(path, noted)) == ("noted", True, True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from functools import cache
 
-from analyses.cli.all_commands import COMMANDS
-from analyses.cli.command import CommandGroup
+from analyses.cli.command import CommandGroup, every_command
 
 __all__ = ["options_of", "parsers_by_command", "positionals_of"]
 
@@ -18,7 +17,7 @@ Words = tuple[str, ...]
 def parsers_by_command() -> dict[Words, argparse.ArgumentParser]:
     """Return a parser of each command's arguments, by its words."""
     found = {}
-    for command in COMMANDS:
+    for command in every_command():
         within = command.commands if isinstance(command, CommandGroup) else (command,)
         for one in within:
             words = (command.name, one.name) if isinstance(command, CommandGroup) else (one.name,)

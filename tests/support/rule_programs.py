@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
-from hta_graph.dependencies.rules import DEFAULT_RULES
+from hta_graph.build.from_trace import DEFAULT_RULES
 from tests.simulator import Program
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from threading import Thread
 
 from hta_graph.base.errors import HtaGraphError
-from hta_graph.multi_rank.rank_request import RankRequest
 from hta_graph.multi_rank.rank_task import rank_task
+from hta_graph.multi_rank.read_engine import RankRequest
 from hta_graph.multi_rank.workers.tasks import Task
 from hta_graph.multi_rank.workers.worker_processes import WorkerPool
 from hta_graph.trace.rank_files import RankFile

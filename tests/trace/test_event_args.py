@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from hta_graph.base.errors import TraceError
-from hta_graph.trace import json_reader, kept_inputs
-from hta_graph.trace.event_args import read_arg_texts, read_event_args
-from hta_graph.trace.kept_inputs import forget_inputs, inputs_of, keep_inputs
+from hta_graph.trace import event_args, json_reader
+from hta_graph.trace.event_args import forget_inputs, inputs_of, keep_inputs, read_arg_texts, read_event_args
 from hta_graph.trace.read import read_trace
 
 ROW = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "dur": 1}
@@ -96,7 +95,7 @@ def test_inputs_are_kept_of_one_short_file_until_they_are_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget: str
 ) -> None:
     monkeypatch.setattr(json_reader, "PART_BYTES", 300)
-    monkeypatch.setattr(kept_inputs, "MOST_KEPT", 900 if forget == "long" else 10_000)
+    monkeypatch.setattr(event_args, "MOST_KEPT", 900 if forget == "long" else 10_000)
     path, other = tmp_path / "trace.json", tmp_path / "other.json"
     path.write_text(STRICT)
     other.write_text(STRICT)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.trace.lost_returns import _cross
+from hta_graph.trace.event_times import _cross
 from tests.support.command_line import run_command
 from tests.support.trace_builder import TraceBuilder
 

@@ -57,6 +57,14 @@ def may_import(module: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return mine is not None and yours is not None and mine > yours
 
 
+def test_the_way_from_a_file_to_a_sentence_names_what_is_there() -> None:
+    (way,) = re.findall(r"^## From a file.*?\n(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL)
+    for step in re.split(r"^(?=\d\.|Analyses)", way, flags=re.MULTILINE)[1:]:
+        words = re.findall(r"`([\w/.]+)`", step)
+        text = "".join((ROOT / name).read_text(encoding="utf-8") for name in words if "/" in name)
+        assert [name for name in words if "/" not in name and not re.search(rf"\b{name}\b", text)] == [], step
+
+
 def test_what_the_page_names_exists() -> None:
     named = [name for row in rows_of_the_page() for name in row if not files_of(name)]
     assert [name for name in named if not (ROOT / name / "__init__.py").exists()] == [], (

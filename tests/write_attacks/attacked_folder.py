@@ -21,8 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-from analyses.cli.main import run
-from analyses.cli.signals import install_signal_handlers
+from analyses.cli.main import install_signal_handlers, run
 from hta_graph.base.storage import atomic_write
 from hta_graph.chakra import et_files
 from hta_graph.export import parquet

@@ -36,7 +36,6 @@ DONE, REFUSED, ENDED, LEFT_OUT = "done", "refused", "ended", "left out"
 CLONE_NEWNS, MS_REC_PRIVATE = 0x20000, 0x4000 | 1 << 18
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}
 GENTLE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-MOMENTS = 4
 
 
 def done_or_refused(made: Scene, ended: Ended, whole: Path | None = None) -> str:

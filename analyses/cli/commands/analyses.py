@@ -115,3 +115,7 @@ def analysis_command(entry: IndexEntry) -> Command:
         options=(*shared, partial(add_flags, flags=entry.flags)),
         run=partial(run_analysis, entry),
     )
+
+
+ANALYSES = analysis_commands()
+"""Name → the command of each analysis."""

@@ -375,11 +375,10 @@ def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
 def _linked_inputs(paths: Sequence[Location], only: int | None) -> Iterator[RankInput]:
     """Read linked traces, each rank once."""
     from hta_graph.base.errors import TraceError
-    from hta_graph.build.from_trace import build_graph
+    from hta_graph.build.from_trace import DEFAULT_RULES, build_graph
     from hta_graph.chakra.host_tensors import HostTensors
     from hta_graph.chakra.linked_trace_reader import read_linked
     from hta_graph.chakra.rank_workload import RankInput
-    from hta_graph.dependencies.rules import DEFAULT_RULES
 
     seen: dict[int, Location] = {}
     for at, path in enumerate(paths):

@@ -26,7 +26,6 @@ from analyses.cli.window_args import WindowArgs
 from analyses.display.stderr import say
 from hta_graph.base.errors import QueryError, UsageError
 from hta_graph.base.progress import begin_stage
-from hta_graph.trace.kept_inputs import forget_inputs, keep_inputs
 
 if TYPE_CHECKING:
     from analyses.display.text_layout import Line
@@ -63,6 +62,8 @@ def _run_critical_path(options: argparse.Namespace) -> None:
         return
     if (options.near is not None or options.overlay) and RankInputs.of(options).many_ranks:
         raise UsageError("--near and --overlay need all events of all ranks; use --rank N or --summaries never")
+    from hta_graph.trace.event_args import forget_inputs, keep_inputs
+
     keep_inputs()
     try:
         _write_path(options)
@@ -126,7 +127,7 @@ def _steps_of_ranks(options: argparse.Namespace) -> list[RankSteps]:
     from hta_graph.paths.step_table import notable_steps, step_rows
 
     graph = RankInputs.of(options).job_or_graph(WindowArgs().summary_with_causes)
-    # Each rank alone, then the job; for many ranks only the job.
+    # Each rank alone, then the job; of rank summaries only the job.
     asked = [graph]
     if graph.is_job and not has_partial_rows(graph):
         asked = [*(graph.graph(part.rank) for part in graph.rank_graphs), graph]

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection
 
-from hta_graph.graph.numbered_names import NUMBER
+from hta_graph.graph.event_names import NUMBER
 from hta_graph.trace.profiler_names import STEP_NAME
 
 STEPS = "ProfilerStep"

@@ -35,8 +35,8 @@ from analyses.compare.diff.sides import BEFORE_AFTER, OTHER_RANK, Side, side_nam
 from analyses.compare.diff.step_kinds import kinds_by_number, kinds_of_steps
 from analyses.declare.answer import Answer, Note, records
 from analyses.declare.columns import GROUP_KIND, Table, integer, ns, text
-from analyses.display.dataframe_text import RANKS_LISTED
 from analyses.display.labels import SHORT_IN_JOBS
+from analyses.display.phrases import RANKS_LISTED
 from analyses.display.sentence_format import brief_share, quoted
 from hta_graph.base.errors import Remedy
 from hta_graph.base.text.formatting import signed_milliseconds

@@ -1,4 +1,4 @@
-"""Kinds of steps of two runs: those that do the same (:mod:`hta_graph.paths.step_kinds`), matched between the runs."""
+"""Kinds of steps of two runs: those that do the same (:mod:`hta_graph.paths.step_table`), matched between the runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analyses.compare.diff.comparable_names import comparable_name
 from analyses.compare.diff.noise import ENOUGH_STEPS
 from analyses.declare.scope import Scope
 from hta_graph.model import Floats, Ints
-from hta_graph.paths.step_kinds import (
+from hta_graph.paths.step_table import (
     SIGNATURES,
     Content,
     Signature,

@@ -30,7 +30,7 @@ from hta_graph.attribution.call_paths import CallPaths
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict
-from hta_graph.paths.step_kinds import SIGNATURES, are_recurring, numbered_kinds
+from hta_graph.paths.step_table import SIGNATURES, are_recurring, numbered_kinds
 from hta_graph.paths.windows import StepLength, Window, WindowForm, step, step_lengths
 from hta_graph.what_if.bounds import Bounds
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analyses.display.dataframe_text import more_ranks
-from analyses.display.phrases import NOT_RECORDED, OTHER_STEP, whose
+from analyses.display.phrases import NOT_RECORDED, OTHER_STEP, more_ranks, whose
 from analyses.display.sentence_format import as_sentence, brief_duration, counted
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
 from analyses.questions.what_if.answer import WhatIf

@@ -23,9 +23,7 @@ from hta_graph.base.errors import OutputError
 from hta_graph.base.progress import clear_stage
 from hta_graph.base.storage.location import Location, RemotePath, is_remote, resolve_location
 from hta_graph.base.storage.output_paths import check_output, is_written_directly, resolve_links
-from hta_graph.base.storage.remote_errors import with_retries
-from hta_graph.base.storage.remote_files import clear_cache, file_system
-from hta_graph.base.storage.urls import Url
+from hta_graph.base.storage.remote_files import Url, clear_cache, file_system, with_retries
 from hta_graph.base.text.sanitize import sanitize_lines
 
 ONE_REQUEST_BYTES = 8 << 20

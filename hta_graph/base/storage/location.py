@@ -20,9 +20,18 @@ from urllib.parse import unquote, urlsplit
 
 from hta_graph.base.errors import HtaGraphError, LocationError
 from hta_graph.base.storage.open_local import open_local
-from hta_graph.base.storage.remote_errors import RemoteError
-from hta_graph.base.storage.remote_files import RemoteFacts, facts_of, glob_files, list_folder, open_listed, open_remote
-from hta_graph.base.storage.urls import HTTP, Url, parse_url
+from hta_graph.base.storage.remote_files import (
+    HTTP,
+    RemoteError,
+    RemoteFacts,
+    Url,
+    facts_of,
+    glob_files,
+    list_folder,
+    open_listed,
+    open_remote,
+    parse_url,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -33,7 +42,7 @@ class RemotePath:
 
     It has the part of ``pathlib.Path``'s interface that locations need, and nothing else.
 
-    >>> from hta_graph.base.storage.urls import parse_url
+    >>> from hta_graph.base.storage.remote_files import parse_url
     >>> path = RemotePath(parse_url("s3://bucket/run/rank0.json.gz"))
     >>> str(path), path.name, path.suffix, str(path.parent / "x")
     ('s3://bucket/run/rank0.json.gz', 'rank0.json.gz', '.gz', 's3://bucket/run/x')

@@ -15,8 +15,7 @@ from unicodedata import normalize
 
 from hta_graph.base.errors import LocationError, OutputError, UsageError
 from hta_graph.base.storage.location import Location, RemotePath, is_remote, resolve_location
-from hta_graph.base.storage.remote_errors import RemoteError
-from hta_graph.base.storage.remote_files import check_bucket
+from hta_graph.base.storage.remote_files import RemoteError, check_bucket
 
 BASELINE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"hta-graph/baseline/')
 FILE_KINDS = {

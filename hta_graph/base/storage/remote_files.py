@@ -1,30 +1,323 @@
-"""List, stat and open files of S3, Google Cloud Storage and web servers, with as few requests as possible.
+"""Files on the network: S3, Google Cloud Storage and web servers.
 
-An open file is read in parts that grow, so that its beginning costs little.
+Their URLs are parsed, and shown without what is secret in them; requests are tried again where that may help, and fail
+with cause and remedy; files are listed, asked for and read with as few requests as possible. An open file is read in
+parts that grow, so that its beginning costs little.
 """
 
 from __future__ import annotations
 
+import errno
 import fnmatch
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from errno import EISDIR
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from io import SEEK_CUR, SEEK_END, BufferedReader, RawIOBase
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-from hta_graph.base.errors import MissingExtraError
-from hta_graph.base.storage.remote_errors import (
-    ChangedFileError,
-    RemoteError,
-    ShortBodyError,
-    check_writable,
-    with_retries,
-)
-from hta_graph.base.storage.urls import HTTP, Url
+from hta_graph.base.errors import HtaGraphError, LocationError, MissingExtraError
 
 T = TypeVar("T")
+
+
+# -- URLs --------------------------------------------------------------------------------------------------------------
+
+URL_PATTERN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+HTTP = ("http", "https")
+OTHER_NAMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+KNOWN = ("s3", "gs", *HTTP, "memory")
+LOCAL = ("file", "local")
+USER = re.compile(r"(?<=://)[^/?#@\s]+@")
+QUERY = re.compile(r"(://[^\s?'\"<>]*)\?[^\s'\"<>)]+")
+
+
+@dataclass(frozen=True)
+class Url:
+    """A file or folder on the network: ``key`` is its bucket or server, and its name there.
+
+    ``query`` and ``user`` may be secret: they are sent, and never shown.
+    """
+
+    scheme: str
+    key: str
+    query: str = ""
+    user: str = ""
+
+    @cached_property
+    def text(self) -> str:
+        """All of it, for who opens it."""
+        return f"{self.scheme}://{self.user}{self.key}{self.query}"
+
+    @cached_property
+    def shown(self) -> str:
+        """What people may see of it."""
+        return f"{self.scheme}://{self.key}{'?…' if self.query else ''}"
+
+    @property
+    def identity(self) -> str:
+        """What it is, however it is written: two that differ in this are two files."""
+        return f"{self.scheme}://{self.key.rstrip('/')}"
+
+    @property
+    def name(self) -> str:
+        """The last part of its name; that of a bucket or server is its own."""
+        return self.key.rstrip("/").rpartition("/")[2]
+
+    @property
+    def is_bucket(self) -> bool:
+        """Whether nothing but the bucket or server is named."""
+        return "/" not in self.key.strip("/")
+
+    @property
+    def parent(self) -> Url:
+        """The folder in which it is; a bucket's is itself."""
+        inside = self.key.rstrip("/")
+        return self if self.is_bucket else Url(self.scheme, inside.rpartition("/")[0], user=self.user)
+
+    def child(self, name: str) -> Url:
+        """Return what has this name in it."""
+        return Url(self.scheme, f"{self.key.rstrip('/')}/{name.lstrip('/')}", user=self.user)
+
+
+def parse_url(text: str) -> Url | None:
+    """Read a URL; ``None`` is a name of a local file, also of one whose name has a URL in it.
+
+    >>> parse_url("s3a://bucket/run/rank0.json.gz").shown
+    's3://bucket/run/rank0.json.gz'
+    >>> parse_url("https://me:secret@host/rank0.json?X-Amz-Signature=1").shown
+    'https://host/rank0.json?…'
+    >>> parse_url("./s3://bucket/key"), parse_url("file:///tmp/t.json")
+    (None, None)
+
+    Raises:
+        LocationError: nothing is read from such URLs, or it names no file.
+    """
+    match = URL_PATTERN.fullmatch(text)
+    if not match or match[1].lower() in LOCAL:
+        return None
+    scheme = OTHER_NAMES.get(match[1].lower(), match[1].lower())
+    shown = without_secrets(text)
+    if scheme not in KNOWN:
+        kinds = ", ".join(f"{kind}://" for kind in (*KNOWN[:-1], "file"))
+        remedy = f"use one of {kinds}; to name a local file, write ./{shown}"
+        raise LocationError(f"{shown}: this kind of URL is not supported", remedy)
+    return _http_url(scheme, text) if scheme in HTTP else _store_url(scheme, match[2], shown)
+
+
+def _http_url(scheme: str, text: str) -> Url:
+    try:
+        parts = urlsplit(text)
+        user, at, host = parts.netloc.rpartition("@")
+    except ValueError:
+        host = ""
+    if not host:
+        raise LocationError(f"{without_secrets(text)}: names no server", f"write {scheme}://SERVER/FILE")
+    return Url(scheme, host + parts.path, f"?{parts.query}" if parts.query else "", user + at)
+
+
+def _store_url(scheme: str, key: str, shown: str) -> Url:
+    # Stores take no password in a URL: it would be sent as a bucket's name.
+    if "@" in key.partition("/")[0]:
+        raise LocationError(
+            f"{shown}: credentials in this kind of URL are ignored", "set them in the environment or a file"
+        )
+    if scheme == "memory":
+        key = key.lstrip("/")
+    if not key.strip("/") or key.startswith("/"):
+        raise LocationError(f"{shown}: names no bucket", f"write {scheme}://BUCKET/NAME")
+    return Url(scheme, key)
+
+
+def without_secrets(text: str) -> str:
+    """Hide passwords and queries of the URLs in a text.
+
+    >>> without_secrets("GET https://me:pw@host/a?X-Amz-Signature=12 failed")
+    'GET https://host/a?… failed'
+    """
+    return QUERY.sub(r"\1?…", USER.sub("", text))
+
+
+# -- errors and retries ------------------------------------------------------------------------------------------------
+
+PAUSES_S = (0.2, 1.0)
+"""How long is waited before each further try of what may work the next time."""
+
+
+class RemoteError(OSError):
+    """A file on the network cannot be read or written; ``strerror`` is the cause and the remedy."""
+
+    def __init__(self, address: Url, cause: str, remedy: str = "") -> None:
+        super().__init__(errno.EIO, f"{cause}; {remedy}" if remedy else cause, address.shown)
+
+
+class ShortBodyError(OSError):
+    """Fewer bytes came than were announced."""
+
+
+class ChangedFileError(OSError):
+    """A file is not what it was when it was first looked at."""
+
+
+@dataclass(frozen=True)
+class _Cause:
+    text: str
+    remedy: str
+    again: bool = False
+    """Whether the next try may work."""
+
+
+CREDENTIALS = {
+    "s3": "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for a public bucket, FSSPEC_S3_ANON=true",
+    "gs": "log in with gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS",
+}
+ENDPOINTS = {"s3": "check the network and AWS_ENDPOINT_URL", "gs": "check the network and STORAGE_EMULATOR_HOST"}
+NO_CREDENTIALS = {
+    "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError",
+    "TokenRetrievalError", "SSOTokenLoadError", "UnauthorizedSSOTokenError", "ProfileNotFound", "RefreshError",
+}  # fmt: skip
+CERTIFICATES = {
+    "SSLError", "SSLCertVerificationError", "ClientConnectorCertificateError", "ClientConnectorSSLError",
+    "ClientSSLError",
+}  # fmt: skip
+UNREACHABLE = {
+    "EndpointConnectionError", "ClientConnectorError", "ClientConnectorDNSError", "ConnectionRefusedError", "gaierror",
+    "InvalidURL", "ConnectTimeoutError", "ConnectionTimeoutError", "ProxyConnectionError", "NoRegionError",
+}  # fmt: skip
+BROKEN_OFF = {
+    "ClientPayloadError", "IncompleteRead", "IncompleteReadError", "ServerDisconnectedError", "ClientOSError",
+    "ConnectionResetError", "ConnectionClosedError", "ResponseStreamingError", "ShortBodyError", "ContentLengthError",
+}  # fmt: skip
+SLOW = {"TimeoutError", "ReadTimeoutError", "ServerTimeoutError", "SocketTimeoutError"}
+CHANGED = {"ChangedFileError", "FileExpired"}
+NOT_ACCEPTED = {
+    "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "RequestTimeTooSkewed",
+    "InvalidClientTokenId", "TokenRefreshRequired",
+}  # fmt: skip
+ANOTHER_REGION = {"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "301"}
+CHANGED_CODES = {"PreconditionFailed", "412"}
+
+
+def with_retries(address: Url, ask: Callable[[], T]) -> T:
+    """Return an answer of the network, at the third try if it comes to that.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        RemoteError: anything else is wrong.
+    """
+    for pause in (*PAUSES_S, None):
+        try:
+            return ask()
+        except (HtaGraphError, RemoteError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - each package has its own errors, of no common kind
+            if is_missing(error):
+                raise FileNotFoundError(errno.ENOENT, "no such file", address.shown) from None
+            if isinstance(error, IsADirectoryError):
+                raise IsADirectoryError(errno.EISDIR, "is a folder", address.shown) from None
+            cause = _cause_of(address, error)
+            if pause is None or not cause.again:
+                raise RemoteError(address, cause.text, cause.remedy) from None
+        sleep(pause)
+    raise AssertionError
+
+
+def is_missing(error: BaseException) -> bool:
+    """Return whether a file is not there, where its bucket or server is."""
+    codes, statuses = set(_codes(error)), set(_statuses(error))
+    if "NoSuchBucket" in codes or statuses - {404, 410}:
+        return False
+    return bool(statuses) or (isinstance(error, FileNotFoundError) and not _names(error) & (UNREACHABLE | CERTIFICATES))
+
+
+def _cause_of(address: Url, error: BaseException) -> _Cause:
+    names, codes, statuses = _names(error), set(_codes(error)), set(_statuses(error))
+    login = CREDENTIALS.get(address.scheme, "use credentials with access, or a new URL (this one may have expired)")
+    if names & NO_CREDENTIALS:
+        return _Cause("no credentials found", login)
+    if names & CHANGED or codes & CHANGED_CODES:
+        return _Cause("has changed since it was first read", "try again when it is no longer being written")
+    if "NoSuchBucket" in codes:
+        return _Cause("the bucket does not exist", "check its name, endpoint and project")
+    if refused := codes & NOT_ACCEPTED:
+        return _Cause(f"the credentials were rejected ({min(refused)})", login)
+    if codes & ANOTHER_REGION:
+        return _Cause("is in another region", "set AWS_DEFAULT_REGION to the bucket's region")
+    if statuses & {401, 403} or isinstance(error, PermissionError):
+        return _Cause("access is denied", login)
+    return _cause_of_connection(address, error, names, statuses)
+
+
+def _cause_of_connection(address: Url, error: BaseException, names: set[str], statuses: set[int]) -> _Cause:
+    endpoint = ENDPOINTS.get(address.scheme, "check the server name and the network")
+    if names & CERTIFICATES:
+        trust = "AWS_CA_BUNDLE" if address.scheme == "s3" else "SSL_CERT_FILE"
+        return _Cause(
+            "the server's certificate was rejected", f"check the URL, or set {trust} to the signing authority"
+        )
+    if names & UNREACHABLE:
+        return _Cause("the server cannot be reached", endpoint)
+    if names & SLOW:
+        return _Cause("the server did not answer in time", endpoint, again=True)
+    if names & BROKEN_OFF or isinstance(error, ConnectionError):
+        return _Cause("the transfer was interrupted", "try again", again=True)
+    if statuses:
+        status = max(statuses)
+        return _Cause(
+            f"the server answered with HTTP {status}", "try again later", again=status >= 500 or status == 429
+        )
+    text = getattr(error, "strerror", None) or str(error)
+    return _Cause(f"{type(error).__name__}: {without_secrets(str(text).replace(address.text, address.shown))}", "")
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those that it comes from."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _names(error: BaseException) -> set[str]:
+    return {kind.__name__ for found in _chain(error) for kind in type(found).__mro__}
+
+
+def _codes(error: BaseException) -> Iterator[str]:
+    """Yield what S3 calls the error."""
+    for found in _chain(error):
+        response: Any = getattr(found, "response", None)
+        if isinstance(response, dict):
+            yield str(response.get("Error", {}).get("Code", ""))
+
+
+def _statuses(error: BaseException) -> Iterator[int]:
+    """Yield the HTTP status with which a web server or Google refused."""
+    for found in _chain(error):
+        response: Any = getattr(found, "response", None)
+        if isinstance(response, dict):
+            yield from _status(response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
+        yield from _status(getattr(found, "status" if hasattr(found, "status") else "code", None))
+
+
+def _status(value: object) -> Iterator[int]:
+    if isinstance(value, int) and 400 <= value < 600:
+        yield value
+
+
+def check_writable(address: Url) -> None:
+    """Refuse what files can only be read from.
+
+    Raises:
+        LocationError: it is on a web server.
+    """
+    if address.scheme in HTTP:
+        raise LocationError(f"{address.shown}: web servers are read-only", "write to a file, s3:// or gs://")
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
 
 EXTRAS = {"s3": "s3", "gs": "gs", "http": "http", "https": "http", "memory": "http"}
 CONNECT_S, SILENCE_S = 20, 60
@@ -212,7 +505,7 @@ def open_remote(address: Url, known: RemoteFacts | None) -> BufferedReader:
     """
     file, now = _opened_with_facts(address)
     if now.is_folder:
-        raise IsADirectoryError(EISDIR, "is a folder", address.shown)
+        raise IsADirectoryError(errno.EISDIR, "is a folder", address.shown)
     try:
         with_retries(address, lambda: _refuse_change(known, now))
     except RemoteError:

@@ -2,8 +2,7 @@
 
 sanitize    no character moves a cursor or hides anything
 shorten     names of kernels and operators, short and still distinct
-wrap        prose on a terminal
-formatting  numbers, lists, tables of notebooks
+formatting  numbers, lists, tables of notebooks; prose on a terminal
 csv_text    CSV in which no cell is a formula
 json_text   JSON written piece by piece
 """

@@ -30,8 +30,8 @@ from hta_graph.model import EventKind, Ints
 from hta_graph.trace.columnize import start_times
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.json_reader import FilePart, Number, RowReader, RowShape, number_or_text
-from hta_graph.trace.old_functions import OLD_ARROW
 from hta_graph.trace.profiler_names import CATEGORY, LAUNCH_ARROWS, PROFILER_RANGE
+from hta_graph.trace.row_meaning import OLD_ARROW
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import INVALID
 

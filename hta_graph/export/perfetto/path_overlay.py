@@ -37,7 +37,7 @@ from hta_graph.export.perfetto.rewrite_rows import SharedIds, rewrite_rows, rewr
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, EdgeKind, Ids, Ints, edge_kinds
 from hta_graph.paths.critical_path import CriticalPath
-from hta_graph.trace.gpu_clock import FileTimes
+from hta_graph.trace.table import FileTimes
 
 CLASS_TITLE: Mapping[str, str] = {
     # Among the wordings that say the same these have hashes that are ten colours which one can tell apart.

@@ -17,7 +17,7 @@ from hta_graph.base.arrays import distinct, freeze, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
+from hta_graph.model import Bools, EdgeKind, EdgeRule, EventKind, Ids, Ints
 from hta_graph.multi_rank.summary.path_legs import LegSegments
 from hta_graph.paths.binding_edges import LaneRuns, binding_edges, lane_runs
 from hta_graph.paths.gpu_activity import activities
@@ -55,7 +55,7 @@ def contract_edges(graph: DependencyGraph, rows: Ids) -> Contraction:
         freeze(number[source[bound]].astype(np.int32)),
         freeze(number[points[bound]].astype(np.int32)),
         freeze(np.where(is_direct, graph.edge_table.kind[edge], EdgeKind.THREAD_ORDER).astype(np.int8)),
-        freeze(np.where(is_direct, graph.edge_table.rule[edge], Rule.RECORDED).astype(np.int8)),
+        freeze(np.where(is_direct, graph.edge_table.rule[edge], EdgeRule.RECORDED).astype(np.int8)),
     )
     clock_dip, since = np.zeros(len(points), np.int64), graph.timeline.times[source[bound]]
     clock_dip[bound] = since - np.minimum(lowest[bound], since)

@@ -6,13 +6,13 @@ import io
 import re
 import shlex
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import hta_graph as hg
-from analyses.cli.all_commands import COMMAND_GROUPS, COMMANDS
-from analyses.cli.command import CommandGroup
+from analyses.cli.command import Command, CommandGroup, command_groups, every_command
 from analyses.cli.main import main
 from analyses.cli.options import SHOWN_BY_HELP_ALL
 from analyses.cli.parser import EXIT_STATUSES, FIRST_COMMANDS
@@ -23,11 +23,12 @@ from tests.support.deep_tests import deep
 from tests.support.host_builder import host_of
 
 ROOT = Path(__file__).parents[3]
+COMMAND_FILES = ROOT / "analyses" / "cli" / "commands"
 PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-GROUPS = {group: tuple(command.name for command in commands) for group, commands in COMMAND_GROUPS.items()}
+GROUPS = {group: tuple(command.name for command in commands) for group, commands in command_groups().items()}
 BY_NAME = {
     f"{command.name} {one.name}" if isinstance(command, CommandGroup) else one.name: one
-    for command in COMMANDS
+    for command in every_command()
     for one in (command.commands if isinstance(command, CommandGroup) else (command,))
 }
 OF_SECONDS = {
@@ -67,8 +68,18 @@ def record_elsewhere(name: str, folder: Path) -> None:
         (folder / "log" / "log.log").write_text(log_text([nodes, nodes]))
 
 
+def declared_in_files() -> set[str]:
+    """Return the names of all commands that files declare, those of groups with the group's."""
+    modules = [import_module(f"analyses.cli.commands.{path.stem}") for path in COMMAND_FILES.glob("[a-z]*.py")]
+    found = [one for module in modules for one in vars(module).values() if isinstance(one, Command | CommandGroup)]
+    inner = {one for group in found if isinstance(group, CommandGroup) for one in group.commands}
+    return {one.name for one in found if one not in inner}
+
+
 def test_every_command_has_its_help_and_a_group() -> None:
-    assert sorted(name for names in GROUPS.values() for name in names) == sorted(command.name for command in COMMANDS)
+    names = [command.name for command in every_command()]
+    assert sorted(names) == sorted(set(names))
+    assert declared_in_files() <= {*BY_NAME, *names}
     assert [name for name, command in BY_NAME.items() if not command.examples] == []
     assert [command.page for command in BY_NAME.values() if not (ROOT / "docs" / command.page).is_file()] == []
     assert [name for name, command in BY_NAME.items() if not command.more.endswith(".")] == []

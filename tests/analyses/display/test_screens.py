@@ -18,7 +18,7 @@ from analyses.cli.main import main
 from analyses.display.console import text_of
 from analyses.display.text_layout import LONGEST_WORD, Line, TextTable, fitted
 from analyses.questions import catalogue
-from hta_graph.base.text.wrap import width_of
+from hta_graph.base.text.formatting import width_of
 from tests.support.command_line import PROGRAM
 from tests.support.samples import FOUR_RANKS, ONE_RANK
 from tests.support.shared_traces import SHARED

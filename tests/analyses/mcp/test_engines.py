@@ -17,7 +17,6 @@ from analyses.mcp.served_files import ServedFiles
 from tests.support.mcp_session import HAS_CLIENT, WITHOUT_CLIENT, sample_folder
 
 pytestmark = pytest.mark.skipif(not HAS_CLIENT, reason=WITHOUT_CLIENT)
-STUCK = {"trace": "stuck"}
 PROGRAM = """
 import json, os, sys, time
 open(sys.argv[-1] + f"/{os.getpid()}", "w").close()
@@ -155,10 +154,10 @@ def test_every_engine_knows_which_pictures_the_server_wrote(started: Path) -> No
 
 
 def answered_in_process(root: Path, memory: int) -> list[dict[str, Any]]:
-    from analyses.mcp.engine import Engine
+    from analyses.mcp.engine import Answerer
 
     out = io.BytesIO()
-    Engine(out).answer("open", {}, 0, memory, root=str(root), output=None, written=[])
+    Answerer(out).answer("open", {}, 0, memory, root=str(root), output=None, written=[])
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 

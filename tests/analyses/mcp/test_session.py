@@ -293,6 +293,19 @@ def test_it_ends_quietly_when_the_client_is_gone_before_the_first_answer(tmp_pat
 
 
 @pytest.mark.slow
+def test_it_ends_also_where_the_client_has_read_nothing(tmp_path: Path) -> None:
+    listing = {"jsonrpc": "2.0", "method": "tools/list"}
+    with raw_server(tmp_path) as server:
+        write_lines(server, *(json.dumps({**listing, "id": at}) for at in range(1, 60)))  # more than a pipe holds
+        assert server.stdin
+        assert server.stderr
+        assert "serving" in server.stderr.readline()
+        time.sleep(2)
+        server.stdin.close()
+        assert said_at_end(server, 2)[0] == 0
+
+
+@pytest.mark.slow
 def test_a_pattern_without_end_is_an_error_and_the_next_question_is_answered_meanwhile(tmp_path: Path) -> None:
     import anyio
 

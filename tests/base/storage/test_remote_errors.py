@@ -12,9 +12,9 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.base.errors import HtaGraphError, LocationError, MissingExtraError, TooLargeError, TraceError
-from hta_graph.base.storage import remote_errors, remote_files
+from hta_graph.base.storage import remote_files
 from hta_graph.base.storage.location import resolve_location
-from hta_graph.base.storage.urls import parse_url
+from hta_graph.base.storage.remote_files import parse_url
 from hta_graph.trace.header import peek_header
 from hta_graph.trace.memory_limit import limit_memory
 from tests.support.command_line import run_command
@@ -26,7 +26,7 @@ TRACE = b'{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"t
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_errors, "PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(remote_files, "PAUSES_S", (0.0, 0.0))
 
 
 def error_of(capsys: pytest.CaptureFixture[str], url: str) -> str:
@@ -91,8 +91,8 @@ def test_what_a_store_answers(code: str, status: int, says: str) -> None:
         error = errors.ClientError(answer, "GetObject")
         raise translate(error) from error
 
-    with pytest.raises(remote_errors.RemoteError, match=says):
-        remote_errors.with_retries(address, refuse)
+    with pytest.raises(remote_files.RemoteError, match=says):
+        remote_files.with_retries(address, refuse)
 
 
 def test_an_endpoint_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

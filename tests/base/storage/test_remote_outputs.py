@@ -158,7 +158,7 @@ def test_a_folder_that_is_not_finished_here_changes_nothing_there(bucket: Bucket
 def test_a_program_that_is_interrupted_leaves_nothing(bucket: Bucket) -> None:
     code = f"""
 import sys
-from analyses.cli.signals import install_signal_handlers
+from analyses.cli.main import install_signal_handlers
 from hta_graph.base.storage.atomic_write import write_file
 install_signal_handlers()
 def pieces():

@@ -13,8 +13,7 @@ import pytest
 import hta_graph as hg
 from analyses.cli.main import main
 from hta_graph.base.errors import ClusterError, HtaGraphError, MissingExtraError, QueryError, TooLargeError, TraceError
-from hta_graph.multi_rank.rank_request import RankRequest
-from hta_graph.multi_rank.read_engine import RankReading
+from hta_graph.multi_rank.read_engine import RankReading, RankRequest
 from hta_graph.multi_rank.read_options import ReadOptions
 from hta_graph.multi_rank.read_ranks import read_files
 from hta_graph.multi_rank.workers import worker_processes

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from analyses.cli.all_commands import COMMANDS
+from analyses.cli.command import every_command
 from analyses.cli.commands.schema_and_completion import SHELLS
 from tests.support.cli_parsers import options_of, parsers_by_command
 from tests.support.command_line import one_error, run_command
@@ -59,7 +59,7 @@ def completed(script: Path, tmp_path: Path) -> Completed:
 
 def test_commands_are_completed(completed: Completed) -> None:
     assert completed("crit") == ["critical-path"]
-    assert set(completed("")) >= {command.name for command in COMMANDS}
+    assert set(completed("")) >= {command.name for command in every_command()}
     assert completed("chakra", "s") == ["scale", "simulate", "statistics"]
 
 
@@ -92,7 +92,7 @@ def test_the_script_of_each_shell_is_one_that_it_reads(
     pytest.importorskip("shtab", reason="shtab is absent; pip install 'hta-graph[completion]' runs them")
     status, out, err = run_command(capsys, "completion", shell)
     assert (status, err) == (0, "")
-    assert all(command.name in out for command in COMMANDS)
+    assert all(command.name in out for command in every_command())
     if shutil.which(shell) and shell != "tcsh":
         (tmp_path / "script").write_text(out, encoding="utf-8")
         subprocess.run([shell, "-n", tmp_path / "script"], check=True)
