@@ -16,11 +16,12 @@ from analyses.display.sentence_format import brief_duration, brief_share
 from analyses.display.text_layout import clipped
 from analyses.report.gain_curves import gain_name
 from analyses.report.page_labels import capitalized, length_name, sentence
-from analyses.report.path_lanes import PathPicture, path_picture
+from analyses.report.path_lanes import CELLS, LEVELS, LIMITS, PathPicture, path_picture
 from analyses.source.window_facts import short_labels, verdict_of_job
 from analyses.source.window_report import headline_subject, window_name
 from hta_graph.model import BoundBy
 from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.lane_scene import path_overview
 from hta_graph.what_if.opportunities import Opportunity
 
 MOST_CARDS = 3
@@ -122,11 +123,20 @@ def summary_of(path: CriticalPath, run: str, opportunities: Sequence[Opportunity
         _figures(facts, cards, bound),
         cards,
         [_finding_text(one, facts) for one in found if not _is_note(one) and one.rule != NOTHING_SUGGESTED],
-        path_picture(path, link),
+        _picture(facts, link),
         [_finding_text(one, facts) for one in found if _is_note(one)],
         _base(path),
         " ".join(one.text for one in found if one.rule == NOTHING_SUGGESTED),
     )
+
+
+def _picture(facts: PathFacts, link: str) -> PathPicture | None:
+    """Draw the path; None of an empty window."""
+    path = facts.path
+    if not path.length_ns:
+        return None
+    overview = path_overview(path, LIMITS, CELLS, LEVELS)
+    return path_picture(facts.of_window, overview, path.by_bound_ns, len(facts.graph.rank_graphs), link)
 
 
 def _base(path: CriticalPath) -> str:

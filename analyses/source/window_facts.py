@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
 from hta_graph.paths.rank_crossings import crossings, held_up_by
 from hta_graph.paths.step_table import OUTLIER_FACTOR, StepRow, kinds_of_unlike_length, notable_steps, step_rows
 from hta_graph.paths.windows import StepLength, Window, step_lengths
+from hta_graph.trace.engine_steps import EngineStep
 
 if TYPE_CHECKING:
     from hta_graph.multi_rank.job_verdict import JobVerdict
@@ -233,23 +234,7 @@ def window_record(window: Window, graph: DependencyGraph) -> dict[str, Any]:
     }
 
 
-class _EngineSizes(Protocol):
-    """What a step of an inference engine says of itself."""
-
-    @property
-    def phase(self) -> str | None:
-        """What it does; None of other steps."""
-
-    @property
-    def requests(self) -> int | None:
-        """The batch; None where its name does not say."""
-
-    @property
-    def tokens(self) -> int | None:
-        """The tokens that it computes; None where its name does not say."""
-
-
-def engine_record(step: _EngineSizes | None) -> dict[str, Any]:
+def engine_record(step: StepRow | EngineStep | None) -> dict[str, Any]:
     """Return what JSON adds to a step of an inference engine: phase, batch (``requests``) and tokens; else nothing."""
     if step is None or step.phase is None:
         return {}

@@ -180,6 +180,8 @@ def lane_order(graph: DependencyGraph) -> Ints:
 
 EVENT_GROUPS = ("annotation", "cpu_op", "runtime", "kernel", "communication", "waiting", "memcpy", "memset", "other")
 """What distinguishes events in a drawing: their kinds, what communicates, and in a job what waits for other ranks."""
+EVENT_WORDS = {"cpu_op": "operator", "runtime": "runtime call", "memcpy": "copy", "waiting": "waiting for other ranks"}
+"""What those are called in legends that are not called by their keys."""
 BAR_GROUPS = (*(bound.label for bound in BoundBy), *EVENT_GROUPS, "path")
 """What a bar's group counts: the classes of a path, the kinds of events, and where a path runs."""
 

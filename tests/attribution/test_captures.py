@@ -442,7 +442,7 @@ def test_a_job_names_the_kernels_of_each_rank_by_its_own_capture(
 def test_bars_of_the_timeline_say_operators(tmp_path: Path) -> None:
     kernels = program("dense", layers=2)
     graph = named_graph(tmp_path, captured([("c", kernels)]), replayed([("step", [kernels])]))
-    scene = scene_of([hg.critical_path(graph, hg.whole())], 1_000)
+    scene = scene_of([hg.critical_path(graph, hg.whole())])
     found = {scene.names[code] for code in scene.bars.name.tolist() if code >= 0}
     assert "aten::mm (inferred by capture) ▸ gemm_64x128" in found
     assert "gemm_64x128" not in found

@@ -296,10 +296,10 @@ test_known_tool_errors test_brute_force test_invariants test_host_poll test_stre
     trace/table.canonical_order: bare 12; skip 7
     window_ends.program_end: other 5
 test_lanes_picture
-    lane_layout.LaneScene.left_out: never 1
-    lane_layout._arrows_of_rendezvous: exchange 12
-    lane_layout._strips_of: other 3
+    lane_scene._arrows_of_rendezvous: exchange 12
+    lane_scene._strips_of: other 3
     lanes_picture.ArrowRenderer._draw_line: without 2
+    lanes_picture._left_out: never 1
 test_launch_stats test_idle_time
     arrays.percentiles_by: drop 28
 test_launches_by_external_id

@@ -13,11 +13,11 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.base.errors import TraceError
-from hta_graph.export.perfetto.path_overlay import overlay_bytes
 from hta_graph.trace import json_reader
 from hta_graph.trace.event_args import read_event_args
 from tests.support.command_line import one_error, run_command
 from tests.support.deep_tests import deep
+from tests.support.overlay import overlay_bytes
 
 HEAD = '{"schemaVersion": 1, "baseTimeNanoseconds": 1000, "traceEvents": [\n  '
 TAIL = '\n], "traceName": "x{}", "distributedInfo": {"rank": 5}}'

@@ -12,7 +12,6 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.base.errors import TraceError
-from hta_graph.export.perfetto.path_overlay import overlay_bytes
 from tests.simulator.ranks import (
     Clock,
     JobShape,
@@ -39,6 +38,7 @@ from tests.support.merged_ranks import (
     with_own_process,
     write_merged,
 )
+from tests.support.overlay import overlay_bytes
 from tests.support.shared_traces import SHARED
 from tests.support.two_rank_job import small_job
 

@@ -12,11 +12,11 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.base.errors import TraceError
-from hta_graph.export.perfetto.path_overlay import overlay_bytes
 from hta_graph.trace import json_reader
 from hta_graph.trace.event_args import read_event_args
 from tests.support.compare_traces import same_columns
 from tests.support.deep_tests import deep
+from tests.support.overlay import overlay_bytes
 
 HEAD = '{"schemaVersion": 1, "baseTimeNanoseconds": 1000, "distributedInfo": {"rank": 5}, "traceEvents": ['
 TAIL = '], "traceName": "x{}", "deviceProperties": [{"id": 0}]}'

@@ -32,7 +32,6 @@ from hta_graph.chakra.linked_trace import link_traces, linked_json
 from hta_graph.chakra.rank_workload import RankInput
 from hta_graph.export.anonymize.anonymize_trace import TraceAnonymizer
 from hta_graph.export.graph_json import graph_document
-from hta_graph.export.perfetto.path_overlay import overlay_bytes
 from hta_graph.export.sync_dependencies import SyncDependencies
 from hta_graph.graph.conversion import HOST_TIMES
 from hta_graph.multi_rank.wire_format import answer_pieces, graph_of_answer
@@ -40,6 +39,7 @@ from hta_graph.paths.gpu_activity import copies_of
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.ranks import Clock, JobShape, Recording, ddp, record_job, simulate_job
 from tests.support.host_builder import host_of
+from tests.support.overlay import overlay_bytes
 
 AHEAD_NS = 80_000
 Times = dict[int, tuple[int, int]]

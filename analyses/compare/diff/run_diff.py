@@ -53,7 +53,7 @@ from analyses.declare.scope import Scope
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.display.text_layout import clipped
 from analyses.source.graph_names import naming_notes
-from analyses.source.window_facts import engine_record, short_labels
+from analyses.source.window_facts import StepFacts, short_labels
 from analyses.source.window_report import rows_after_lines
 from hta_graph.base.text.shorten import short_name
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -297,18 +297,7 @@ def _compared_steps(side: Side) -> set[int | None]:
 def _steps_of_side(side: Side) -> list[dict[str, Any]]:
     """List the steps of a run, and which of them were compared."""
     compared_steps = _compared_steps(side)
-    return [
-        {
-            "step": row.step,
-            "iteration_ns": row.iteration_ns,
-            "latency_ns": row.latency_ns,
-            "bound_by": row.bound_by,
-            "outlier": row.outlier,
-            **engine_record(row),
-            "compared": row.step in compared_steps,
-        }
-        for row in side.steps
-    ]
+    return [{**one.record, "compared": one.row.step in compared_steps} for one in StepFacts.of(side.steps)]
 
 
 def _closing_lines(found: Comparison[Side]) -> list[str]:

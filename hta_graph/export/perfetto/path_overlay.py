@@ -389,29 +389,16 @@ class OverlayCounts:
     arrows_left_out: int
 
 
-def overlay_bytes(path: CriticalPath, *, arrows: int = ARROW_LIMIT) -> bytes:
-    """Return the path's trace as JSON with the path's rows behind its own, which stay as they are.
+def write_overlay(path: CriticalPath, target: str | Location, *, arrows: int = ARROW_LIMIT) -> OverlayCounts:
+    """Write the path's trace as JSON with the path's rows behind its own, which stay as they are; ``.gz`` packs it.
 
     For a job, one text holds the events of all ranks in job time, and each rank's processes and arrows have their own
     numbers, or those of the file into which the ranks were merged; the path has a track for each rank that it runs on,
     and arrows from one to the other.
 
     A process of its own, on top, has one track: slices of a class, called and so coloured by it, and in each the runs
-    of segments that it consists of, called by what the time belongs to. Arrows join runs to the events that own them
-    where the path changes lanes and at runs of at least 1% of the window.
-
-    Args:
-        path: the critical path; its trace's file is read again.
-        arrows: maximum number of arrows; the longest runs get them.
-
-    Raises:
-        TraceError: the file is gone or has changed.
-    """
-    return b"".join(_start_overlay(path, arrows)[0])
-
-
-def write_overlay(path: CriticalPath, target: str | Location, *, arrows: int = ARROW_LIMIT) -> OverlayCounts:
-    """Write :func:`overlay_bytes` to a file; gzip if its name ends in ``.gz``.
+    of segments that it consists of, called by what the time belongs to. Up to ``arrows`` arrows join runs to the events
+    that own them where the path changes lanes and at runs of at least 1% of the window, the longest first.
 
     Raises:
         TraceError: a trace's file is gone or has changed.

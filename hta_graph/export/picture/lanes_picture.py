@@ -17,24 +17,6 @@ from hta_graph.base.errors import UsageError
 from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.export.picture.boxes import operator_over
 from hta_graph.export.picture.dot import Picture
-from hta_graph.export.picture.lane_layout import (
-    BAR_HEIGHT,
-    LABEL_FONT_SIZE,
-    MARGIN,
-    MAX_LABEL_LENGTH,
-    MAX_TRACKS,
-    PATH_STRIP_HEIGHT,
-    STRIP_HEIGHT,
-    TITLE_HEIGHT,
-    LaneArrows,
-    LaneLayout,
-    PathStrips,
-    lane_changes,
-    lane_label,
-    lane_scene,
-    lane_strip,
-    window_strip,
-)
 from hta_graph.export.picture.style import format_duration, link_colour, short_label, trace_label
 from hta_graph.export.picture.svg import (
     TEXT_COLOUR,
@@ -52,7 +34,98 @@ from hta_graph.export.picture.svg import (
 )
 from hta_graph.model import BoundBy, EdgeKind
 from hta_graph.paths.critical_path import CriticalPath, require_all_rows
-from hta_graph.paths.level_of_detail import BAR_GROUPS
+from hta_graph.paths.lane_scene import (
+    LaneArrows,
+    LaneScene,
+    PathStrips,
+    SceneLane,
+    SceneLimits,
+    arrows_between_lanes,
+    arrows_of_kinds,
+    lane_changes,
+    lane_scene,
+    lane_strip,
+    window_strip,
+)
+from hta_graph.paths.level_of_detail import BAR_GROUPS, EVENT_WORDS
+
+SHOWN = SceneLimits(ranks=4, lanes=12, tracks=3, keeps_deeper=True)
+"""Events deeper than the last track are drawn on it, on top of those around them: the innermost one works."""
+MOST_BARS, MOST_ARROWS = 600, 60
+
+
+BAR_HEIGHT, TRACK_HEIGHT, STRIP_HEIGHT = 14.0, 16.0, 5.0
+"""The heights of a bar, of a track, and of the path's strip on a lane."""
+TITLE_HEIGHT, PATH_STRIP_HEIGHT, LANE_GAP = 24.0, 13.0, 24.0
+"""The heights of the title and of the path's strip of the whole window; the room between lanes, for arrows."""
+CELL_WIDTH = 0.5
+"""How fine strips are, in pixels."""
+MAX_LABEL_LENGTH, LABEL_FONT_SIZE = 30, 10.0
+"""The most characters of a lane's name, and their size."""
+MARGIN = 6.0
+MIN_WINDOW_WIDTH = 60.0
+
+
+@dataclass(frozen=True)
+class LaneLayout:
+    """The places of a scene's parts."""
+
+    scene: LaneScene
+    width: float
+
+    @cached_property
+    def left(self) -> float:
+        """Where the window starts: right of the lanes' names."""
+        names = ["critical path", *map(_lane_label, self.scene.lanes)]
+        return min(max(text_width(name, LABEL_FONT_SIZE) for name in names) + 2 * MARGIN, self.width / 3)
+
+    @property
+    def right(self) -> float:
+        """Where the window ends."""
+        return max(self.width - MARGIN, self.left + MIN_WINDOW_WIDTH)
+
+    @property
+    def cells(self) -> int:
+        """Into how many cells strips are cut."""
+        return int((self.right - self.left) / CELL_WIDTH)
+
+    def x(self, time_ns: int) -> float:
+        """Return where a time is; of one outside the window its nearer end."""
+        window = self.scene.paths[0].window
+        share = (time_ns - window.start_ns) / max(window.end_ns - window.start_ns, 1)
+        return self.left + (self.right - self.left) * min(max(share, 0.0), 1.0)
+
+    def x_of_cell(self, cell: int) -> float:
+        """Return where a cell of strips begins."""
+        return self.left + (self.right - self.left) * cell / self.cells
+
+    @cached_property
+    def tops(self) -> dict[int, float]:
+        """Return where the strip of each lane begins."""
+        found, at = {}, TITLE_HEIGHT + PATH_STRIP_HEIGHT + LANE_GAP
+        for lane in self.scene.lanes:
+            found[lane.code] = at
+            at += self.height_of(lane) + LANE_GAP
+        return found
+
+    def height_of(self, lane: SceneLane) -> float:
+        """Return the height of a lane: its strip and its tracks."""
+        return STRIP_HEIGHT + 1 + TRACK_HEIGHT * lane.depth
+
+    def bar_top(self, lane: int, depth: int) -> float:
+        """Return the upper edge of the bars of a track."""
+        return self.tops[lane] + STRIP_HEIGHT + 1 + TRACK_HEIGHT * depth
+
+    @property
+    def bottom(self) -> float:
+        """Where the lanes end."""
+        ends = (self.tops[lane.code] + self.height_of(lane) for lane in self.scene.lanes)
+        return max(ends, default=TITLE_HEIGHT + PATH_STRIP_HEIGHT)
+
+
+def _lane_label(lane: SceneLane) -> str:
+    return lane.of_rank + short_label(lane.name, MAX_LABEL_LENGTH - len(lane.of_rank))
+
 
 ARROW_LABEL_FONT_SIZE, ARROW_HEAD_SIZE = 9.5, 5.0
 """The size of a label, and of an arrow's head."""
@@ -121,7 +194,7 @@ class ArrowRenderer:
 
     def _bar_top(self, row: int) -> float:
         scene = self.places.scene
-        return self.places.bar_top(int(scene.path.graph.event_table.lane[row]), max(int(scene.depth[row]), 0))
+        return self.places.bar_top(int(scene.paths[0].graph.event_table.lane[row]), max(int(scene.depth[row]), 0))
 
     def _draw_line(self, start: Point, end: Point, kind: EdgeKind, *, inferred: bool, bold: bool) -> None:
         colour, width = link_colour(kind), 2.0 if bold else 1.1
@@ -200,8 +273,6 @@ MAX_LANE_CHANGES, NEARBY_CELLS = 120, 4
 """The most changes of lane that are drawn, and within how many cells an arrow already shows one."""
 MIN_NAME_LENGTH = 8
 """Shorter cuts of a name are not drawn."""
-LEGEND_WORDS = {"cpu_op": "operator", "runtime": "runtime call", "memcpy": "copy", "memset": "memset",
-         "waiting": "waiting for other ranks"}  # fmt: skip
 
 
 def lanes_picture(
@@ -228,16 +299,36 @@ def lanes_picture(
         raise UsageError(
             f"the width of a picture must be {MIN_PICTURE_WIDTH} to {MAX_PICTURE_WIDTH:,} pixels, not {width}"
         )
-    finest_ns = max(path.length_ns // width, 1)
-    scene = lane_scene(path, finest_ns, kinds)
-    return _LanesDrawing(LaneLayout(scene, float(width)), title).picture()
+    scene = lane_scene([path], SHOWN).merged(MOST_BARS, max(path.length_ns // width, 1))
+    if kinds is None:
+        arrows, arrows_left = arrows_between_lanes(path, scene.shown, MOST_ARROWS)
+    else:
+        arrows, arrows_left = arrows_of_kinds(path, scene.shown, kinds), 0
+    left_out = _left_out(scene, arrows_left)
+    return _LanesDrawing(LaneLayout(scene, float(width)), arrows, left_out, title).picture()
+
+
+def _left_out(scene: LaneScene, arrows_left: int) -> str | None:
+    """Describe in one line what is merged or left out."""
+    notes = []
+    if scene.resolution_ns and scene.events > len(scene.bars):
+        notes.append(f"{scene.events:,} events in {len(scene.bars):,} bars: events below "
+                    f"{format_duration(scene.resolution_ns)} are merged with neighbors")  # fmt: skip
+    if scene.ranks_left:
+        notes.append(f"{scene.ranks_left:,} ranks with less of the path")
+    if scene.lanes_left:
+        notes.append(f"{scene.lanes_left:,} threads and streams with less work")
+    if arrows_left:
+        notes.append(f"{arrows_left:,} arrows")
+    return f"left out: {'; '.join(notes)}" if notes else None
 
 
 class _LanesDrawing:
     """Writes the parts of one picture."""
 
-    def __init__(self, places: LaneLayout, title: str | None) -> None:
-        self._places, self._scene, self._path = places, places.scene, places.scene.path
+    def __init__(self, places: LaneLayout, arrows: LaneArrows, left_out: str | None, title: str | None) -> None:
+        self._places, self._scene, self._path = places, places.scene, places.scene.paths[0]
+        self._of_edges, self._left_out = arrows, left_out
         self._title = _default_title(self._path) if title is None else title
         self._taken: list[OccupiedArea] = []
 
@@ -246,7 +337,7 @@ class _LanesDrawing:
         # Drawn in this order, since what comes later lies on top.
         parts = [*self._axis(), *self._head(), *self._lanes(), *self._turns(), *self._bars(), *self._arrows()]
         foot, bottom = self._foot()
-        return Picture(document(self._places.width, bottom, self._title, [*parts, *foot]), self._scene.left_out, "svg")
+        return Picture(document(self._places.width, bottom, self._title, [*parts, *foot]), self._left_out, "svg")
 
     def _head(self) -> Iterator[str]:
         """Write the title and the strip of the whole path."""
@@ -286,12 +377,12 @@ class _LanesDrawing:
     def _lanes(self) -> Iterator[str]:
         """Write each lane's ground, its name, and where the path runs on it."""
         places = self._places
-        for lane, top in places.tops.items():
-            height = places.height_of(lane)
+        for lane in self._scene.lanes:
+            top, height = places.tops[lane.code], places.height_of(lane)
             ground = places.left, top, places.right - places.left, height
             yield rectangle(*ground, TEXT_COLOUR, fill_opacity="0.08")
-            yield self._label(lane_label(self._path, lane, MAX_LABEL_LENGTH), top + STRIP_HEIGHT + 12)
-            strip = lane_strip(self._path, lane, places.cells)
+            yield self._label(_lane_label(lane), top + STRIP_HEIGHT + 12)
+            strip = lane_strip(self._path, lane.code, places.cells)
             yield from self._strip(strip, top, STRIP_HEIGHT)
             self._taken += [OccupiedArea(start, top, end, top + STRIP_HEIGHT) for start, end, _ in self._runs(strip)]
             self._taken.append(OccupiedArea(0, top - 1, places.left - MARGIN, top + height))
@@ -311,7 +402,7 @@ class _LanesDrawing:
 
     def _lane_changes_with_arrow(self) -> set[tuple[int, int, int]]:
         """Return the cells and lanes at both ends of the path's arrows."""
-        arrows, lane, window = self._scene.arrows, self._path.graph.event_table.lane, self._path.window
+        arrows, lane, window = self._of_edges, self._path.graph.event_table.lane, self._path.window
         own = arrows.take(arrows.on_path)
         lanes = list(zip(lane[own.source].tolist(), lane[own.target].tolist(), strict=True))
         cells = [
@@ -322,22 +413,27 @@ class _LanesDrawing:
 
     def _bars(self) -> Iterator[str]:
         """Write the events, outer ones first, and then their names."""
-        bars = self._scene.bars
-        bars = bars.take(np.lexsort((bars.start, bars.start - bars.end)))
-        columns = (bars.track, bars.group, bars.start, bars.end, bars.busy, bars.count, bars.name, bars.index)
+        bars, lanes = self._scene.bars, self._scene.lanes
+        place = np.searchsorted([lane.first for lane in lanes], bars.track, side="right") - 1
+        lane = np.array([lane.code for lane in lanes], np.int64)[place]
+        # The first track of a lane is the path's.
+        depth = bars.track - np.array([lane.first + 1 for lane in lanes], np.int64)[place]
+        order = np.lexsort((bars.on_path, bars.group, depth, lane, bars.start, bars.start - bars.end))
+        columns = (lane, depth, bars.group, bars.start, bars.end, bars.busy, bars.count, bars.name, bars.index)
         drawn: list[tuple[OccupiedArea, str]] = []
-        for track, group, start, end, busy, count, name, index in zip(*(c.tolist() for c in columns), strict=True):
-            lane, depth = divmod(track, MAX_TRACKS)
-            left, right, top = self._places.x(start), self._places.x(end), self._places.bar_top(lane, depth)
+        for code, track, group, start, end, busy, count, name, index in zip(
+            *(column[order].tolist() for column in columns), strict=True
+        ):
+            left, right, top = self._places.x(start), self._places.x(end), self._places.bar_top(code, track)
             box = OccupiedArea(left, top, max(right, left + 1), top + BAR_HEIGHT)
-            called = self._path.graph.names[name] if name >= 0 else ""
+            called = self._scene.names[name] if name >= 0 else ""
             content = (
                 f"{count:,} events, {format_duration(busy)}"
                 if count > 1
                 else f"{called}: {format_duration(end - start)}, #{index}"
             )
-            if count == 1 and (lane, index) in self._replayed:
-                called, evidence = self._replayed[lane, index]
+            if count == 1 and (code, index) in self._replayed:
+                called, evidence = self._replayed[code, index]
                 content += f"; {called}: {evidence}"
             # A bar of several events is as dense as they are.
             density = 0.35 + 0.65 * min(busy / max(end - start, 1), 1) if count > 1 else 1.0
@@ -362,7 +458,7 @@ class _LanesDrawing:
 
     def _arrows(self) -> list[str]:
         drawer = ArrowRenderer(self._places, self._taken)
-        drawer.draw(self._scene.arrows)
+        drawer.draw(self._of_edges)
         return [*drawer.parts, *drawer.labels]
 
     def _foot(self) -> tuple[list[str], float]:
@@ -374,7 +470,7 @@ class _LanesDrawing:
             f"kernels of graph replays are called by their operators: {evidence}"
             for evidence in sorted({evidence for _, evidence in self._replayed.values()})
         ]
-        for line in (line for note in [*notes, self._scene.left_out or ""] for line in wrap(note, most)):
+        for line in (line for note in [*notes, self._left_out or ""] for line in wrap(note, most)):
             bottom += 15
             parts.append(text(MARGIN, bottom, line, font_size=NAME_FONT_SIZE, font_style="italic"))
         return parts, bottom + 8
@@ -385,10 +481,10 @@ class _LanesDrawing:
 
     def _bar_entries(self) -> list[LegendEntry]:
         used = [BAR_GROUPS[group] for group in distinct(self._scene.bars.group).tolist()]
-        return [colour_entry(EVENT_COLOUR[name], LEGEND_WORDS.get(name, name)) for name in used]
+        return [colour_entry(EVENT_COLOUR[name], EVENT_WORDS.get(name, name)) for name in used]
 
     def _arrow_entries(self) -> list[LegendEntry]:
-        arrows = self._scene.arrows
+        arrows = self._of_edges
         kinds = [EdgeKind(code) for code in distinct(arrows.kind).tolist()]
         entries = [arrow_entry(link_colour(kind), kind.label) for kind in kinds]
         dashed = [arrow_entry(TEXT_COLOUR, "dashed: inferred", dashed=True)] if arrows.inferred.any() else []

@@ -7,7 +7,7 @@ import re
 import numpy as np
 from hypothesis import strategies as st
 
-from analyses.report.timeline import packed_text, varints, zigzag
+from analyses.report.packed_scene import packed_text, varints, zigzag
 from tests.support.deep_tests import for_all
 from tests.support.timeline_data import read_varints, signed
 

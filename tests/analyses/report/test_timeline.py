@@ -259,7 +259,7 @@ def test_a_large_trace_stays_below_a_megabyte(tmp_path: Path) -> None:
 
 
 def test_a_scene_has_no_bars_that_overlap(tmp_path: Path) -> None:
-    scene = scene_of([path_of(trace(), tmp_path)], 1000)
+    scene = scene_of([path_of(trace(), tmp_path)])
     ends: dict[int, int] = {}
     columns = (scene.bars.series, scene.bars.start, scene.bars.end)
     for series, start, end in zip(*(column.tolist() for column in columns), strict=True):

@@ -13,11 +13,12 @@ import pytest
 import hta_graph as hg
 from hta_graph.base.errors import OutputError
 from hta_graph.export.perfetto.append_events import read_original
-from hta_graph.export.perfetto.path_overlay import overlay_bytes, write_overlay
+from hta_graph.export.perfetto.path_overlay import write_overlay
 from hta_graph.export.perfetto.rewrite_rows import SharedIds, rewrite_rows
 from hta_graph.graph.job_graph import shift_to_job_time
 from tests.support.command_line import folder_contents
 from tests.support.gloo_builder import MAIN, GlooRank
+from tests.support.overlay import overlay_bytes
 from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import TraceBuilder
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hta_graph as hg
-from hta_graph.export.perfetto.path_overlay import CLASS_TITLE, PERFETTO_URL, overlay_bytes, write_overlay
+from hta_graph.export.perfetto.path_overlay import CLASS_TITLE, PERFETTO_URL, write_overlay
 from hta_graph.paths.critical_path import CriticalPath, critical_path
 from tests.browser.perfetto_ui import PATIENCE_MS, PerfettoUI, ask, missing
 from tests.support.gloo_builder import late_ranks
 from tests.support.make_samples import SAMPLE
+from tests.support.overlay import overlay_bytes
 from tests.support.shared_traces import SHARED
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pytest
 import hta_graph as hg
 from hta_graph.base.errors import OutputError, TraceError
 from hta_graph.export.perfetto.append_events import rounded_by_viewer
-from hta_graph.export.perfetto.path_overlay import CLASS_CNAME, CLASS_TITLE, OverlayCounts, overlay_bytes, write_overlay
+from hta_graph.export.perfetto.path_overlay import CLASS_CNAME, CLASS_TITLE, OverlayCounts, write_overlay
 from hta_graph.model import BoundBy, Reason
 from hta_graph.paths.binding_edges import walk_back
 from hta_graph.paths.critical_path import CriticalPath, critical_path
@@ -23,6 +23,7 @@ from hta_graph.paths.segments import SegmentTable
 from hta_graph.paths.window_ends import Sink
 from hta_graph.paths.windows import Window, whole
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
+from tests.support.overlay import overlay_bytes
 from tests.support.shared_traces import shared_traces
 from tests.support.trace_builder import PID, TraceBuilder
 
