@@ -227,7 +227,7 @@ def with_names_of_replays(
 ) -> DependencyGraph:
     """Return a rank's graph whose replayed kernels have the names of captures and annotations of its rank.
 
-    These are among the files that are named, and those that lie beside the rank's.
+    These are among the files that are named, and those that lie next to the rank's.
     """
     annotations = [path for path in beside if has_node_names(path)]
     captures = [path for path in beside if path not in annotations]

@@ -326,7 +326,7 @@ def test_a_file_that_fails_while_reading_is_one_error(
         def readinto(self, _: Any) -> int:
             raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", lambda *_, **__: io.BufferedReader(Failing()))
+    monkeypatch.setattr("hta_graph.trace.decompress.open_local", lambda _: io.BufferedReader(Failing()))
     status, out, err = run_command(capsys, "info", path)
     assert (status, out, err) == (1, "", f"hta-graph: {path}: cannot be read: Permission denied\n")
 
@@ -739,7 +739,7 @@ def test_a_failed_write_leaves_the_earlier_output_and_nothing_else(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     path = two_steps().write(tmp_path / "trace.json")
-    (tmp_path / "out.json").write_text("earlier")
+    run_command(capsys, "info", path, "--json", tmp_path / "out.json")
 
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
