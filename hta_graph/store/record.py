@@ -114,6 +114,8 @@ def read_graph(record: dict[str, Any], columns: Iterator[Column], attached: Atta
         edges = _with_own_rules(edges, msgspec.convert(record["rules"], dict[str, int]))
     calls: WaitCalls = read_table(WaitCalls, record["wait_calls"], columns)
     notes = msgspec.convert(record["notes"], dict[str, int])
+    if "edges_clamped" not in notes:
+        raise ValueError("a count is missing")
     tables = [read_table(attached[name], described, columns) for name, described in record["attached"].items()]
     graph = DependencyGraph(trace, Timeline(trace), edges, notes, calls, tables)
     check_indices(_tables_of(graph), _indices_of(graph))
@@ -306,6 +308,8 @@ def _indices_of(graph: DependencyGraph) -> Iterator[IndexRange]:
     lengths = {len(column) for column in (lanes.is_stream, lanes.device, lanes.context, lanes.stream)}
     if {count, len(lanes.is_communication)} | lengths != {count}:
         raise ValueError("the columns of lanes differ in length")
+    if any(column.dtype.kind not in "bi" for column in (lanes.is_stream, lanes.device, lanes.context, lanes.stream)):
+        raise ValueError("a column of lanes is of another type")
     if len(graph.trace.file_times) != size:
         raise ValueError("there are times of other events")
     yield events.name, 0, len(graph.names)
