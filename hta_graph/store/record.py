@@ -114,8 +114,6 @@ def read_graph(record: dict[str, Any], columns: Iterator[Column], attached: Atta
         edges = _with_own_rules(edges, msgspec.convert(record["rules"], dict[str, int]))
     calls: WaitCalls = read_table(WaitCalls, record["wait_calls"], columns)
     notes = msgspec.convert(record["notes"], dict[str, int])
-    if "edges_clamped" not in notes:
-        raise ValueError("a count is missing")
     tables = [read_table(attached[name], described, columns) for name, described in record["attached"].items()]
     graph = DependencyGraph(trace, Timeline(trace), edges, notes, calls, tables)
     check_indices(_tables_of(graph), _indices_of(graph))

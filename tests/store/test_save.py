@@ -285,7 +285,6 @@ FORGED: dict[str, Callable[[dict[str, Any], list[Any]], object]] = {
     "a column of lanes without signs": lambda record, columns: columns.__setitem__(
         place_of(record, "collective") + 2, np.uint64(columns[place_of(record, "collective") + 2])
     ),
-    "a count is missing": lambda record, _: record["graph"]["notes"].pop("edges_clamped"),
     "edges from nowhere": lambda record, columns: with_edges(record, columns, "source", -5),
     "edges beyond the end": lambda record, columns: with_edges(record, columns, "target", 10_000),
     "an unknown kind of edges": lambda record, columns: with_edges(record, columns, "kind", 99),
