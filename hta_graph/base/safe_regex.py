@@ -17,6 +17,10 @@ LIMIT_S = 5.0
 PER_NAME_S = 20e-6
 """How long the names of a trace may be matched: ordinary patterns take a few microseconds a name."""
 
+LONGEST = 1_000
+"""The most characters of an expression: before a search, which its limit does not cover, ``regex`` makes a table of a
+literal in time that grows with the cube of its length (0.5 s for these, 50 s for 5,000)."""
+
 Way = Literal["search", "match", "fullmatch"]
 
 
@@ -35,10 +39,15 @@ def compile_pattern(text: str) -> Pattern:
     """Compile a user's regular expression.
 
     Raises:
-        PatternError: it is not valid, or cannot be compiled.
+        PatternError: it is not valid, too long, or cannot be compiled.
     """
     import regex
 
+    if len(text) > LONGEST:
+        raise PatternError(
+            f"{shortened_repr(text)} is not a regular expression: longer than {LONGEST:,} characters",
+            "give a part of it",
+        )
     try:
         with warnings.catch_warnings():
             # What may be read otherwise one day is read as today: no line about it helps who asks.

@@ -11,7 +11,6 @@ job                        ^ 1 ends       ^ 2 ends     iterations, from latest e
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -404,8 +403,10 @@ def _with_sink(
 def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> Ints:
     """Return the instances of an annotation on the CPU, before 2022 written as operators, in order of time."""
     kinds, codes = graph.event_table.kind, graph.event_table.name
-    expression = name if regex else re.escape(name)
-    named = names_matching([expression], graph.names, by="fullmatch")[codes]
+    if regex:
+        named = names_matching([name], graph.names, by="fullmatch")[codes]
+    else:
+        named = np.array([one == name for one in graph.names] or [False])[codes]
     for kind in (EventKind.ANNOTATION, EventKind.CPU_OP):
         found = np.flatnonzero(named & (kinds == kind))
         if len(found):
