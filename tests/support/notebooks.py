@@ -121,8 +121,12 @@ def _outputs_here(cell: Cell, names: dict[str, Any]) -> Iterator[Cell]:
             displayed.append(eval(compile(ast.Expression(last.value), "cell", "eval"), names))  # noqa: S307
     if text := printed.getvalue():
         yield {"text": text}
-    words = (value for value in displayed if value is not None and not type(value).__module__.startswith("plotly"))
+    words = (value for value in displayed if value is not None and not _is_figure(value))
     yield from ({"data": _data_here(value)} for value in words)
+
+
+def _is_figure(value: Any) -> bool:
+    return any(kind.__module__.startswith("plotly") for kind in type(value).__mro__)
 
 
 def _data_here(value: Any) -> dict[str, str]:
