@@ -306,7 +306,10 @@ def _indices_of(graph: DependencyGraph) -> Iterator[IndexRange]:
     lengths = {len(column) for column in (lanes.is_stream, lanes.device, lanes.context, lanes.stream)}
     if {count, len(lanes.is_communication)} | lengths != {count}:
         raise ValueError("the columns of lanes differ in length")
-    if any(column.dtype.kind not in "bi" for column in (lanes.is_stream, lanes.device, lanes.context, lanes.stream)):
+    numbers = (lanes.device, lanes.context, lanes.stream)
+    if {one.dtype.kind for one in (lanes.is_stream, lanes.is_communication)} != {"b"} or any(
+        one.dtype.kind != "i" for one in numbers
+    ):
         raise ValueError("a column of lanes is of another type")
     if len(graph.trace.file_times) != size:
         raise ValueError("there are times of other events")
