@@ -137,10 +137,13 @@ _DECLARED: dict[type[Any], dict[str, np.dtype[Any]]] = {}
 
 
 def column_types(table: type[Any]) -> dict[str, np.dtype[Any]]:
-    """Return the type of each column, by the name of the array type that the class declares: ``Ids`` is int32."""
+    """Return the type of each column, by the name of the array type that the class declares: ``Ids`` is int32.
+
+    What else a class declares, such as labels, is no column.
+    """
     if table not in _DECLARED:
         # By its name in the source: evaluating the annotations of every table takes milliseconds at each start.
-        _DECLARED[table] = {f.name: _DTYPES[str(f.type)] for f in fields(table)}
+        _DECLARED[table] = {f.name: _DTYPES[kind] for f in fields(table) if (kind := str(f.type)) in _DTYPES}
     return _DECLARED[table]
 
 

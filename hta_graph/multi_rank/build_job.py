@@ -10,7 +10,7 @@ from hta_graph.base.text.formatting import milliseconds
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.multi_rank.join_ranks import graphs_by_rank, join_ranks
-from hta_graph.multi_rank.matching.flight_sequence_numbers import with_assigned_sequence_numbers
+from hta_graph.multi_rank.matching.flight_sequence_numbers import NOT_USED, with_assigned_sequence_numbers
 
 
 def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Location] = ()) -> JobGraph:
@@ -34,7 +34,7 @@ def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Locat
     if flight:
         by_rank, is_complete = with_assigned_sequence_numbers(by_rank, expand_file_lists(flight))
         if not is_complete:
-            log_warning("flight recorder dumps are not used, because some ranks have none")
+            log_warning(NOT_USED)
     job = join_ranks(by_rank.values())
     log_remarks(job)
     return job

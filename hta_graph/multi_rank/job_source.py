@@ -105,6 +105,11 @@ class JobSource(ReadOptions):
         Raises:
             HtaGraphError: a file is broken and there is no one to report it to; or nothing can be read.
         """
+        return self._read(communications=communications, summary=summary)
+
+    def _read(
+        self, *, communications: bool = False, summary: SummaryRequest | None = None
+    ) -> Iterator[DependencyGraph]:
         from hta_graph.multi_rank.read_engine import RankRequest
         from hta_graph.multi_rank.read_ranks import read_inputs
         from hta_graph.store.trace_cache import with_kept_answers
@@ -139,7 +144,7 @@ class JobSource(ReadOptions):
             return graphs
         from hta_graph.base.errors import TraceError
         from hta_graph.multi_rank.matching.flight_recorder import find_flight_dumps
-        from hta_graph.multi_rank.matching.flight_sequence_numbers import with_assigned_sequence_numbers
+        from hta_graph.multi_rank.matching.flight_sequence_numbers import NOT_USED, with_assigned_sequence_numbers
 
         dumps = expand_file_lists(find_flight_dumps(self.listed) if self.flight is None else self.flight)
         if not dumps:
@@ -152,8 +157,7 @@ class JobSource(ReadOptions):
             self.say(f"{error}; continuing without the flight recorder")
             return graphs
         if not is_complete:
-            unused = "flight recorder dumps are not used, because some ranks have none"
-            log_warning(unused) if self.flight is None else self.say(f"{unused}; name one dump per rank")
+            log_warning(NOT_USED) if self.flight is None else self.say(f"{NOT_USED}; name one dump per rank")
         return found
 
     def one_graph(self) -> DependencyGraph:
@@ -164,7 +168,7 @@ class JobSource(ReadOptions):
     def graph_of(self, path: Location, captures: Sequence[Location] = ()) -> DependencyGraph:
         """Build the full graph of a rank whose file has been read before, with the captures that were found then."""
         asked = replace(self, inputs=[path], ranks=None, cluster=None, captures=captures or self.captures)
-        return next(JobSource.graphs(asked))  # a command's own would print once more what is said of the file
+        return next(asked._read())  # noqa: SLF001 - of the same class; `graphs` would print again what is said of it
 
     # -- the job -------------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from hta_graph.graph.timeline import Nesting, Timeline
 from hta_graph.graph.validate import edges_on_a_cycle
 from hta_graph.model import CPU_KINDS, EdgeKind, EdgeRule, EventKind, Ids, kind_mask
 from hta_graph.store.entry_file import Column, Entry
-from hta_graph.trace.table import GpuClock, Trace
+from hta_graph.trace.table import GpuClock, LaneTable, Trace
 
 TableDescription = dict[str, Any]
 AttachedTables = Mapping[str, type[Any]]
@@ -269,7 +269,7 @@ def _restored_value(kind: Any, value: Any) -> Any:
 # -- what numbers may be -----------------------------------------------------------------------------------------------
 
 
-def check_indices(tables: Iterable[Columns], indices: Iterable[IndexRange]) -> None:
+def check_indices(tables: Iterable[Columns | LaneTable], indices: Iterable[IndexRange]) -> None:
     """Refuse columns that are none of their table, and numbers that refer to nothing.
 
     Raises:
@@ -292,9 +292,9 @@ def _is_within(column: np.ndarray[Any, Any], least: int, past: int) -> bool:
     return not len(column) or bool(least <= (0 if least == 0 else column.min()) and column.max() < past)
 
 
-def _tables_of(graph: DependencyGraph) -> Iterator[Columns]:
+def _tables_of(graph: DependencyGraph) -> Iterator[Columns | LaneTable]:
     trace = graph.trace
-    yield from (trace.events, trace.syncs, trace.copies, trace.flows, graph.edge_table, graph.wait_calls)
+    yield from (trace.events, trace.lanes, trace.syncs, trace.copies, trace.flows, graph.edge_table, graph.wait_calls)
     if trace.moved_from is not None:
         yield trace.moved_from
 
@@ -303,14 +303,8 @@ def _indices_of(graph: DependencyGraph) -> Iterator[IndexRange]:
     """Yield every column of a graph that refers to other rows, with what it may hold."""
     events, edges, size, lanes = graph.event_table, graph.edge_table, len(graph.event_table), graph.lanes
     count = len(lanes.labels)
-    lengths = {len(column) for column in (lanes.is_stream, lanes.device, lanes.context, lanes.stream)}
-    if {count, len(lanes.is_communication)} | lengths != {count}:
-        raise ValueError("the columns of lanes differ in length")
-    numbers = (lanes.device, lanes.context, lanes.stream)
-    if {one.dtype.kind for one in (lanes.is_stream, lanes.is_communication)} != {"b"} or any(
-        one.dtype.kind != "i" for one in numbers
-    ):
-        raise ValueError("a column of lanes is of another type")
+    if len(lanes.is_stream) != count:
+        raise ValueError("there are labels of other lanes")
     if len(graph.trace.file_times) != size:
         raise ValueError("there are times of other events")
     yield events.name, 0, len(graph.names)

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -140,7 +140,6 @@ def activity_mask(events: EventTable, lanes: LaneTable) -> Bools:
 
 
 ClockModel = Literal["constant", "steps", "noisy", "one_sided", "unknown"]
-CLOCK_MODELS = get_args(ClockModel)
 PARTS_PER_MILLION = 1e6
 
 

@@ -18,6 +18,7 @@ from hta_graph.multi_rank.matching.flight_recorder import FlightRecord, read_fli
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.matching.worker_groups import name_groups
 
+NOT_USED = "flight recorder dumps are not used, because some ranks have none"
 KIND_ALIASES = {"reducescatter": "allreduce"}
 """What a row may be called by another name: Gloo's reduce-scatter is an all-reduce."""
 
