@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
+from hta_graph.base.errors import QueryError
 from hta_graph.paths.windows import whole
 from tests.edge_accuracy import read
 from tests.simulator import Dialect, Program, Run, Stream, ThreadProgram, random_program, simulate, write
@@ -83,3 +84,17 @@ def test_a_trace_without_points_is_taken_as_it_is(tmp_path: Path) -> None:
     trace.frame("main", 0, 50)
     path = hg.critical_path(trace.graph(tmp_path), hg.whole())
     assert (path.window.start_ns, path.window.end_ns, path.window.rows_after) == (0, 50_000, 0)
+
+
+def test_an_annotation_is_meant_by_its_whole_name_and_an_expression_by_what_it_matches(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for at, name in enumerate(["eval", "eval (1)", "an eval"]):
+        trace.annotation(name, 100 * at, 100 * at + 50)
+    graph = hg.build_graph(hg.read_trace(trace.write(tmp_path / "t.json")))
+    start = graph.event_table.start.min()
+    begun = [hg.annotation(name)(graph).start_ns - start for name in ("eval", "eval (1)", "an eval")]
+    assert begun == [0, 100_000, 200_000]
+    assert hg.annotation(r"an e\w+", regex=True)(graph).start_ns - start == 200_000
+    for name in ("eva", "eval .1.", "EVAL"):
+        with pytest.raises(QueryError, match="there is no"):
+            hg.annotation(name)(graph)
