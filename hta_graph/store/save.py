@@ -15,7 +15,7 @@ from hta_graph.base.storage.location import Location, is_remote, resolve_locatio
 from hta_graph.base.storage.output_paths import check_output
 from hta_graph.base.storage.remote_files import RemoteError
 from hta_graph.base.text.sanitize import encodable_path, one_line, replace_surrogates
-from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
+from hta_graph.graph.dependency_graph import DIAGNOSTICS, DependencyGraph, RankGraph
 from hta_graph.graph.edges import Clocks, Members
 from hta_graph.graph.job_graph import JobGraph, shift_to_job_time
 from hta_graph.graph.validate import all_edges_valid, all_go_forward, edges_on_a_cycle, invalid_edges, without_points
@@ -125,7 +125,7 @@ def _checked_graph(record: dict[str, Any], columns: Iterator[Column]) -> Depende
     """Return a graph of what others may have written: its path is shown and not opened on the network.
 
     Raises:
-        ValueError: texts cannot be printed, or an edge is impossible.
+        ValueError: texts cannot be printed, a count is missing, or an edge is impossible.
     """
     values = record["trace"]["values"]
     values["path"] = untrusted_location(replace_surrogates(msgspec.convert(values["path"], str)))
@@ -134,6 +134,8 @@ def _checked_graph(record: dict[str, Any], columns: Iterator[Column]) -> Depende
     trace = graph.trace
     for texts in (trace.names, trace.lanes.labels, trace.gpu_names, trace.settings, trace.settings.values()):
         "".join(texts).encode()  # half a character is a ValueError
+    if not graph.diagnostics.keys() >= DIAGNOSTICS.keys():
+        raise ValueError("a count is missing")
     _check_edges(graph)
     return graph
 

@@ -285,6 +285,10 @@ FORGED: dict[str, Callable[[dict[str, Any], list[Any]], object]] = {
     "a column of lanes without signs": lambda record, columns: columns.__setitem__(
         place_of(record, "collective") + 2, np.uint64(columns[place_of(record, "collective") + 2])
     ),
+    "a count of building is missing": lambda record, _: record["graph"]["notes"].pop("edges_clamped"),
+    "a count of reading is missing": lambda record, _: record["graph"]["trace"]["values"]["diagnostics"].pop(
+        "launches_by_external_id"
+    ),
     "edges from nowhere": lambda record, columns: with_edges(record, columns, "source", -5),
     "edges beyond the end": lambda record, columns: with_edges(record, columns, "target", 10_000),
     "an unknown kind of edges": lambda record, columns: with_edges(record, columns, "kind", 99),
@@ -317,6 +321,7 @@ FORGED_JOBS: dict[str, Callable[[dict[str, Any]], object]] = {
     "a rank twice": lambda job: job["ranks"].__setitem__(1, job["ranks"][0]),
     "no members": lambda job: job.pop("members"),
     "a rank that is no graph": lambda job: job["alone"].__setitem__(0, {}),
+    "a count of a rank is missing": lambda job: job["alone"][1]["notes"].pop("edges_clamped"),
 }
 
 
