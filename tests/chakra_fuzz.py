@@ -22,7 +22,7 @@ OF_FILES = (
     "is empty", "is JSON without traceEvents", "is a list without event objects", "holds nothing to simulate",
     "holds no GPU activity", "is a Chrome trace of another program", "holds several recordings",
     "cannot be distinguished", "merged into one file", "is a damaged zip archive", "is a damaged tar archive",
-    "is a tar archive without a trace", "; convert it to UTF-8",
+    "is a tar archive without a trace", "; convert it to UTF-8", "silently never finishes the node",
     *(words for _, _, words in REFUSED.values()),
 )  # fmt: skip
 """Why a trace can be refused by itself."""
@@ -59,8 +59,9 @@ def examine_workload(folder: Path, seed: int, number: int) -> str:
         for rank, raw in enumerate(damaged(number, seed)):
             (traces / f"rank{rank}.json").write_bytes(raw)
     else:
-        raw = make_case(seed, number).raw
-        (traces / file_name(raw)).write_bytes(raw)
+        made = make_case(seed, number)
+        (traces / file_name(made.raw)).write_bytes(made.raw)
+        is_job = made.damage in ("merge_files", "everything") or made.origin.startswith("merged")
     work = folder / "work"
     options = ["--profile", rng.choice(("full", "gpu")), "--overlap", rng.choice(("keep", "share"))]
     unknown = rng.choice(("as-compute", "as-recorded"))

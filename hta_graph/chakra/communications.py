@@ -16,7 +16,7 @@ import numpy as np
 from hta_graph.chakra.astra_sim_executor import SUPPORTED_COMMUNICATION
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
-from hta_graph.multi_rank.matching.communications import Label, RankCommunications, listed_ranks
+from hta_graph.multi_rank.matching.communications import Label, RankCommunications, is_rank, listed_ranks
 from hta_graph.multi_rank.matching.read_communications import PEER_PATTERN
 from hta_graph.trace.event_args import EventArgs, read_event_args
 from hta_graph.trace.profiler_names import element_bytes
@@ -312,8 +312,8 @@ def _nonnegative_integer(value: object) -> int:
 
 def _peer_rank(kind: str, arguments: Arguments, annotation: str, group: Group) -> int | None:
     """Return the other rank of a message: recorded as it is, in annotations by its number within the group."""
-    recorded = _nonnegative_integer(arguments.get("Dst Rank" if kind == "SEND" else "Src Rank"))
-    if recorded >= 0:
+    recorded = arguments.get("Dst Rank" if kind == "SEND" else "Src Rank")
+    if is_rank(recorded):
         return recorded
     match = PEER_PATTERN.search(annotation)
     within = int(match[1]) if match else -1
@@ -350,7 +350,8 @@ class _GroupFinder:
                 return listed
         start, stride = (_nonnegative_integer(arguments.get(f"Global rank {key}")) for key in ("start", "stride"))
         if start >= 0 and stride > 0 and 0 < _nonnegative_integer(size) <= MAX_RANKS:
-            return [start + at * stride for at in range(_nonnegative_integer(size))]
+            strided = range(start, start + stride * _nonnegative_integer(size), stride)
+            return strided if is_rank(strided[-1]) else None
         return self._world if size in (None, len(self._world)) else None
 
 

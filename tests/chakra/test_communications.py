@@ -131,6 +131,10 @@ def test_of_an_operators_tensors_one_is_the_input(tmp_path: Path, operator: str,
         {"Process Group Ranks": "[0, ...]", "Group size": 1 << 40, "Global rank start": 0, "Global rank stride": 1},
         {"Process Group Ranks": "[0, ...]", "Group size": 2, "Global rank start": -1, "Global rank stride": 1},
         {"Process Group Ranks": [-1, 0], "Group size": 5},
+        {"Process Group Ranks": "[0, 9223372036854775808]", "Group size": 5},
+        {"Process Group Ranks": f"[{'9' * 5_000}]", "Group size": 5},
+        {"Process Group Ranks": "[0, ...]", "Group size": 3, "Global rank start": 0, "Global rank stride": 1 << 62},
+        {"Collective name": "send", "Dst Rank": 1 << 63},
     ],
 )
 def test_broken_numbers_are_not_taken(tmp_path: Path, broken: dict[str, Any]) -> None:

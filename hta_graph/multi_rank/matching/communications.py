@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -73,16 +73,20 @@ class RankRecord(Generic[ChannelT]):
         return found
 
 
+def is_rank(value: object) -> TypeGuard[int]:
+    """Return whether a value can be a rank, as files say it."""
+    return isinstance(value, int) and 0 <= value < 1 << 31
+
+
 def listed_ranks(value: object) -> list[int]:
     """Read a list of ranks, which may be text; one that is cut short ("[0, 1, ...]") counts as none.
 
     >>> listed_ranks("[0, 1]"), listed_ranks([2, 3]), listed_ranks("[0, 1, ...]")
     ([0, 1], [2, 3], [])
     """
-    if isinstance(value, list):
-        return value if all(isinstance(rank, int) and rank >= 0 for rank in value) else []
-    text = value if isinstance(value, str) else ""
-    return [int(rank) for rank in text[1:-1].split(",")] if re.fullmatch(r"\[\d+(, ?\d+)*\]", text) else []
+    if isinstance(value, str) and re.fullmatch(r"\[\d{1,10}(, ?\d{1,10})*\]", value):
+        value = [int(rank) for rank in value[1:-1].split(",")]
+    return value if isinstance(value, list) and all(map(is_rank, value)) else []
 
 
 ALL_RANKS, NO_RANK, UNKNOWN_RANK = -1, -2, -3

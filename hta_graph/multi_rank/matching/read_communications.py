@@ -38,6 +38,7 @@ from hta_graph.multi_rank.matching.communications import (
     RankRecording,
     group_descriptions,
     integer_argument,
+    is_rank,
     listed_ranks,
 )
 from hta_graph.multi_rank.matching.gloo_events import read_gloo_communications
@@ -224,7 +225,8 @@ def _group_of(arguments: tuple[Any, ...], by_name: Mapping[str, tuple[int, ...]]
             return KernelGroup(f"{name or ''} {list(ranks)}".strip(), tuple(ranks))
     if all(isinstance(number, int) for number in (start, stride, size)) and stride > 0 and 0 < size <= LARGEST_GROUP:
         strided = range(start, start + stride * size, stride)
-        return KernelGroup(f"{name or ''} {list(strided)}".strip(), tuple(strided))
+        if is_rank(start) and is_rank(strided[-1]):
+            return KernelGroup(f"{name or ''} {list(strided)}".strip(), tuple(strided))
     return KernelGroup(f"{name or ''} {printed or ''}".strip(), ())
 
 
@@ -244,7 +246,7 @@ def awaited_rank(
 
 def _peer_of(kind: str, at: int, found: KernelArguments, group: KernelGroup | None, annotation: str) -> int:
     recorded = found.arguments["Dst Rank" if kind == "send" else "Src Rank"][at]
-    if isinstance(recorded, int) and recorded >= 0:
+    if is_rank(recorded):
         return recorded
     match = PEER_PATTERN.search(annotation)
     return _global_rank(group, int(match[1]) if match else _positional_rank(at, found))
@@ -252,7 +254,7 @@ def _peer_of(kind: str, at: int, found: KernelArguments, group: KernelGroup | No
 
 def _root_of(at: int, found: KernelArguments) -> int | None:
     recorded = found.arguments["Rank"][at]
-    return recorded if isinstance(recorded, int) and recorded >= 0 else _positional_rank(at, found)
+    return recorded if is_rank(recorded) else _positional_rank(at, found)
 
 
 def _positional_rank(at: int, found: KernelArguments) -> int | None:

@@ -48,6 +48,7 @@ def members_of(trace: TraceBuilder, tmp_path: Path) -> RankCommunications:
         (GROUP | {"Collective name": "send", "Dst Rank": 6, "Rank": 2}, "c10d::send", None, "", 6),
         (GROUP | {"Collective name": "recv", "Src Rank": 4, "Rank": 0}, "", None, "", 4),
         (GROUP | {"Collective name": "send"}, "", None, "nccl:send 1->2", 6),
+        (GROUP | {"Collective name": "send", "Dst Rank": 1 << 31}, "", None, "nccl:send 1->2", 6),
         (GROUP | {"Collective name": "recv"}, "", None, "nccl:recv 1<-0", 4),
         (GROUP | {"Collective name": "send"}, "c10d::send", ["", "", "3", "0"], "", 7),
         (GROUP | {"Collective name": "recv"}, "c10d::recv_", ["", "", "0", "0"], "", 4),
