@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,24 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.base.errors import DefectError
+from tests import trace_fuzz
 from tests.simulator.dialect import Exact
 from tests.support.deep_tests import cases, deep
 from tests.support.fuzzing import fuzz
 from tests.support.invariants import BrokenRuleError, check_graph
 from tests.support.trace_builder import TraceBuilder
-from tests.trace_fuzz import BYTES, DAMAGES, STRUCTURAL, as_bytes, damaged_traces, examine, make_case, origins, seeds
+from tests.trace_fuzz import (
+    BYTES,
+    DAMAGES,
+    STRUCTURAL,
+    as_bytes,
+    damaged_traces,
+    examine,
+    make_case,
+    origins,
+    seeds,
+    time_limit,
+)
 
 CASES = cases(750)
 PART = 150
@@ -45,6 +58,16 @@ def test_every_kind_of_damage_damages() -> None:
         assert {case.damage for case in made} == {damage}
         assert sum(case.raw not in whole for case in made) >= 5
     assert len(DAMAGES) == len(BYTES) + len(STRUCTURAL)
+
+
+def test_a_case_is_limited_by_what_it_takes_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    with time_limit(0.1):
+        time.sleep(0.3)
+    with pytest.raises(BrokenRuleError, match=r"takes more than 0\.1 s"), time_limit(0.1):
+        any(zero for zero in iter(int, 1))  # for ever
+    monkeypatch.setattr(trace_fuzz, "LONGEST_WAIT", 2)
+    with pytest.raises(BrokenRuleError, match="by the clock"), time_limit(0.1):
+        time.sleep(60)
 
 
 def test_a_broken_result_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
