@@ -23,6 +23,7 @@ OF_FILES = (
     "holds no GPU activity", "is a Chrome trace of another program", "holds several recordings",
     "cannot be distinguished", "merged into one file", "is a damaged zip archive", "is a damaged tar archive",
     "is a tar archive without a trace", "; convert it to UTF-8", "silently never finishes the node",
+    "is a damaged SQLite database",
     *(words for _, _, words in REFUSED.values()),
 )  # fmt: skip
 """Why a trace can be refused by itself."""
@@ -61,7 +62,7 @@ def examine_workload(folder: Path, seed: int, number: int) -> str:
     else:
         made = make_case(seed, number)
         (traces / file_name(made.raw)).write_bytes(made.raw)
-        is_job = made.damage in ("merge_files", "everything") or made.origin.startswith("merged")
+        is_job = made.damage in ("merge_files", "foreign_rows", "everything") or made.origin.startswith("merged")
     work = folder / "work"
     options = ["--profile", rng.choice(("full", "gpu")), "--overlap", rng.choice(("keep", "share"))]
     unknown = rng.choice(("as-compute", "as-recorded"))

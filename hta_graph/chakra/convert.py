@@ -246,6 +246,9 @@ class _Workload:
             work.scheduled(own, schedule, options, ids, self._standalone[work.rank])
             for work, own in zip(works, recorded, strict=True)
         ]
+        for rank in self._scheduled:
+            if not len(rank.nodes):
+                raise TraceError(rank.work.graph.path, "holds nothing to simulate but communication without a partner")
         self.notes += overlap_notes(self._scheduled, options.overlap)
 
     def _recorded_ranks(self, works: Sequence[RankWorkload]) -> list[RecordedRank]:

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
+from hta_graph.base.errors import TraceError
 from hta_graph.chakra.convert import Conversion, convert
 from hta_graph.chakra.convert_options import ConvertOptions
 from hta_graph.chakra.et_files import read_folder
 from hta_graph.chakra.rank_workload import RankInput
 from tests.support.astra_sim import BACK_ENDS, Settings, needs_astra_sim, programs_in, run_astra_sim
 from tests.support.deep_tests import deep
+from tests.support.gloo_builder import MAIN, GlooRank
 from tests.support.rank_builder import nodes
 from tests.support.shared_traces import SHARED
 
@@ -53,6 +55,17 @@ def test_astra_sim_runs_it_to_the_end(tmp_path: Path, name: str) -> None:
     for back_end in BACK_ENDS:
         run = run_astra_sim(tmp_path / "work", tmp_path / "log", Settings(back_end))
         assert all(rank.is_complete for rank in run.statistics(programs_in(tmp_path / "work")).ranks)
+
+
+def test_a_rank_of_nothing_but_a_collective_without_a_partner_is_refused(tmp_path: Path) -> None:
+    """Its row has no call and lies on the thread of all other work, which counts as a worker of Gloo then."""
+    ranks = GlooRank(0, [0, 1]), GlooRank(1, [0, 1])
+    ranks[0].op("aten::mul", 0, 10, tid=MAIN)
+    ranks[1].worked("barrier", 0, 10, tid=MAIN)
+    paths = [rank.write(tmp_path / f"rank{at}.json") for at, rank in enumerate(ranks)]
+    inputs = [RankInput(graph.rank or 0, graph) for graph in hg.read_graphs(paths, jobs=1)]
+    with pytest.raises(TraceError, match=r"rank1\.json: holds nothing to simulate but communication without a partner"):
+        convert(inputs, tmp_path / "work", ConvertOptions(unknown="as-compute"))
 
 
 def groups_met(name: str) -> dict[int, Counter[tuple[int, ...]]]:
