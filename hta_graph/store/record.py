@@ -16,10 +16,11 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 import numpy as np
 
-from hta_graph.base.arrays import Columns, column_types, freeze
+from hta_graph.base.arrays import Columns, column_types, freeze, pair_key
 from hta_graph.base.storage.location import Location, RemotePath, name_with_secrets, resolve_location
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import FIRST_CUSTOM_RULE, EdgeTable, WaitCalls, custom_rule, labels_of_custom_rules
+from hta_graph.graph.points import event_of
 from hta_graph.graph.timeline import Nesting, Timeline
 from hta_graph.graph.validate import edges_on_a_cycle
 from hta_graph.model import CPU_KINDS, EdgeKind, EdgeRule, EventKind, Ids, kind_mask
@@ -134,20 +135,23 @@ def _check_nesting(graph: DependencyGraph) -> None:
     if (calls.parent >= np.arange(len(calls.parent), dtype=np.int32)).any():
         raise ValueError("a row lies around itself")
     on_cpu = kind_mask(events.kind, CPU_KINDS)
-    walked = np.repeat(on_cpu | graph.trace.is_activity, 2)
-    if not np.array_equal(place >= 0, walked) or len(calls.points) != 2 * np.count_nonzero(on_cpu):
+    # Both points of a row are walked, or none: two bytes at once.
+    both = (on_cpu | graph.trace.is_activity) * np.uint16(0x0101)
+    if not np.array_equal((place >= 0).view(np.uint16), both) or len(calls.points) != 2 * np.count_nonzero(on_cpu):
         raise ValueError("other rows are walked")
-    lane = np.where(on_cpu, events.lane, np.int32(-1))
-    on_lane = np.repeat(np.arange(len(calls.first) - 1, dtype=np.int32), np.diff(calls.first))
-    begins = np.zeros(len(calls.points) + 1, np.bool_)
-    begins[calls.first] = True
+    lane = events.lane | (on_cpu.view(np.int8) - np.int8(1))  # -1 of other rows
     for first in range(0, len(calls.points), AT_ONCE):
         points = calls.points[first : first + AT_ONCE + 1]
-        if not np.array_equal(_at(lane, points >> 1), on_lane[first : first + len(points)]):
-            raise ValueError("a lane has points of another one")
-        placed = _at(place, points)
-        if not ((placed[1:] > placed[:-1]) | begins[first + 1 : first + len(points)]).all():
-            raise ValueError("the points of a lane are in no order")
+        key = pair_key(_at(lane, points >> 1), _at(place, points))
+        if key[0] < 0 or not (key[1:] > key[:-1]).all():
+            raise ValueError("the points of lanes are in no order")
+    begins, ends = calls.first[:-1], calls.first[1:]
+    if calls.first[0] or calls.first[-1] != len(calls.points) or (begins > ends).any():
+        raise ValueError("a point is on no lane")
+    has_points = np.flatnonzero(begins < ends)
+    outermost = calls.points[[begins[has_points], ends[has_points] - 1]]
+    if (lane[event_of(outermost)] != has_points).any():
+        raise ValueError("a lane has points of another one")
 
 
 def check_acyclic(graph: DependencyGraph) -> None:

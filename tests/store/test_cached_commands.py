@@ -375,6 +375,9 @@ FORGED = {
     "edges that close a cycle": (TARGET, lambda target: np.roll(target, 7)),
     "a point that comes twice": (ORDER, lambda order: np.concatenate([order[:1], order[:-1]])),
     "points of other lanes": (FIRST, lambda first: np.concatenate([first[:1], first[:-1]])),
+    "points of no lane": (FIRST, lambda first: np.where(np.arange(len(first)), first, 2)),
+    "lanes of other sizes": (FIRST, lambda first: np.where(first == first[1], first - 2, first)),
+    "one point of a row without a place": (POSITION, lambda position: np.where(position == 5, -1, position)),
     "points in no order": (POINTS, lambda points: points[[1, 0, *range(2, len(points))]]),
     "no place for the points of an edge": (POSITION, lambda position: np.full_like(position, -1)),
 }

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from hta_graph.base.arrays import memory_of
 from hta_graph.store import trace_cache
 from hta_graph.store.cache_folder import CacheFolder
-from hta_graph.store.entry_file import ALIGNMENT, DamagedEntryError, Entry, entry_pieces, read_entry
+from hta_graph.store.entry_file import ALIGNMENT, WEIGHTS, DamagedEntryError, Entry, checksum, entry_pieces, read_entry
 from hta_graph.store.trace_cache import is_unchanged, stored_content
 from hta_graph.trace.memory_limit import limit_memory
 
@@ -57,6 +59,23 @@ def test_each_changed_byte_and_each_length_shows() -> None:
         read_entry(NAME, sound + b"\0")
     with pytest.raises(DamagedEntryError):
         read_entry(OTHER, sound)
+
+
+def test_changes_of_a_long_column_show() -> None:
+    """A change of one bit anywhere, words that change places, and blocks that do."""
+    rng = random.Random(1)
+    sound = np.array([rng.getrandbits(64) for _ in range(2 * len(WEIGHTS) + 9)], np.uint64)
+    written = checksum(memory_of(sound))
+    for at, word in enumerate(sound.tolist()):
+        other = sound.copy()
+        other[at] = word ^ 1 << rng.randrange(64)
+        assert checksum(memory_of(other)) != written
+        other = sound.copy()
+        other[[at, at - 1]] = other[[at - 1, at]]
+        assert checksum(memory_of(other)) != written
+    assert checksum(memory_of(np.roll(sound[: 2 * len(WEIGHTS)], len(WEIGHTS)))) != checksum(
+        memory_of(sound[: 2 * len(WEIGHTS)])
+    )
 
 
 def test_a_damaged_entry_is_one_line_and_gone(tmp_path: Path) -> None:
