@@ -8,6 +8,7 @@ from mmap import ACCESS_READ, mmap
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from hta_graph.base.errors import HtaGraphError, TraceError, UsageError
 from hta_graph.base.storage.atomic_write import write_file
@@ -21,6 +22,7 @@ from hta_graph.graph.job_graph import JobGraph, shift_to_job_time
 from hta_graph.graph.validate import all_edges_valid, all_go_forward, edges_on_a_cycle, invalid_edges, without_points
 from hta_graph.store.entry_file import Column, Entry, Stored, entry_pieces, read_entry
 from hta_graph.store.record import (
+    MOST_NS,
     NOT_WHAT_WAS_WRITTEN,
     IndexRange,
     check_indices,
@@ -118,7 +120,11 @@ def _content_of(source: Location) -> Stored:
 
 def _loaded_graph(record: dict[str, Any], columns: Iterator[Column]) -> DependencyGraph:
     graph = _checked_graph(record["graph"], columns)
-    return _loaded_job(record["job"], graph, record["graph"]["notes"], columns) if "job" in record else graph
+    if "job" in record:
+        graph = _loaded_job(record["job"], graph, record["graph"]["notes"], columns)
+    if next(columns, None) is not None:
+        raise ValueError("there are columns of nothing")
+    return graph
 
 
 def _checked_graph(record: dict[str, Any], columns: Iterator[Column]) -> DependencyGraph:
@@ -168,6 +174,9 @@ def _loaded_job(
     alone = [_checked_graph(own, columns) for own in record["alone"]]
     check_indices((members, clocks), _indices_of_job(members, graph, len(ranks)))
     check_indices((), [(doubtful, 0, len(graph.edge_table))])
+    took = members.arrival + members.wait + members.transfer
+    if not np.array_equal(took, graph.event_table.end[members.row]):
+        raise ValueError("waits and transfers do not add up")
     if clocks.rank.tolist() != ranks or sorted(set(ranks)) != ranks or len(alone) != len(ranks) or not ranks:
         raise ValueError("its ranks are not those of its tables")
     return JobGraph(
@@ -191,6 +200,8 @@ def _indices_of_job(members: Members, graph: DependencyGraph, ranks: int) -> Ite
     yield members.row, 0, size
     yield members.call, -1, size
     yield members.said, 0, len(graph.names)
+    yield members.arrival, -MOST_NS, MOST_NS
+    yield members.wait, 0, 2 * MOST_NS
 
 
 def _in_job_time(graph: DependencyGraph, ranks: Sequence[int], alone: Sequence[DependencyGraph]) -> list[RankGraph]:

@@ -332,6 +332,28 @@ def test_a_job_of_another_record_is_one_clear_error(job: hg.JobGraph, tmp_path: 
     assert refused(tmp_path / "g").endswith(SAVE_AGAIN)
 
 
+@pytest.mark.parametrize("name", ["arrival", "wait", "transfer"])
+@pytest.mark.parametrize("change", [-1, 1 << 63])
+def test_waits_and_transfers_of_a_job_are_those_of_its_rows(
+    job: hg.JobGraph, tmp_path: Path, name: str, change: int
+) -> None:
+    hg.save_graph(job, tmp_path / "g")
+
+    def forge(_: dict[str, Any], columns: list[Any]) -> None:
+        (at,) = [at for at, column in enumerate(columns) if np.array_equal(column, getattr(job.members, name))]
+        columns[at] = (columns[at].view(np.uint64) + np.uint64(change % (1 << 64))).view(np.int64)
+
+    rewrite(tmp_path / "g", forge)
+    assert refused(tmp_path / "g").endswith(SAVE_AGAIN)
+
+
+def test_the_graph_of_a_job_is_none_of_a_rank(job: hg.JobGraph, tmp_path: Path) -> None:
+    """Its rows are in another order: saved as that of a rank it could not be loaded."""
+    hg.save_graph(job, tmp_path / "g")
+    rewrite(tmp_path / "g", lambda record, _: record.pop("job"))
+    assert "columns of nothing" in refused(tmp_path / "g")
+
+
 def test_a_head_that_nests_deeply_is_one_clear_error(tmp_path: Path) -> None:
     head = b"[" * 100_000
     numbers = len(head).to_bytes(NUMBER_BYTES, "little") + crc32(head).to_bytes(NUMBER_BYTES, "little")
