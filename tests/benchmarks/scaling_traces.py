@@ -245,28 +245,28 @@ def _queued(things: range, total: int) -> Iterator[str]:
 SHAPES = {
     shape.name: shape
     for shape in (
-        Shape("plain", "operators of a usual step", 400_000, _plain),
-        Shape("steps", "profiler steps", 120_000, _steps),
-        Shape("asked_steps", "profiler steps, asked about one by one", 6_000, _steps),
-        Shape("streams", "streams of a GPU", 20_000, _streams),
-        Shape("threads", "threads", 100_000, _threads),
-        Shape("stream_waits", "waits of streams, recorded", 100_000, _stream_waits),
-        Shape("host_waits", "waits of the host, recorded", 100_000, _host_waits),
-        Shape("waits_not_recorded", "waits without a record", 100_000, _waits_not_recorded),
-        Shape("piled_waits", "waits without work behind them", 100_000, _piled_waits),
-        Shape("graph_launch", "kernels of one graph launch", 500_000, _graph_launch),
-        Shape("nested_annotations", "annotations, a hundred deep", 500_000, _nested_annotations),
-        Shape("one_nest", "Python frames in one another", 500_000, _one_nest),
-        Shape("names", "names of operators and kernels", 100_000, _names),
-        Shape("metadata", "processes and threads that are named", 100_000, _metadata),
-        Shape("flows", "arrows from one event", 100_000, _flows),
-        Shape("one_correlation", "launches of one correlation id", 100_000, _one_correlation),
-        Shape("ties", "operators at one time", 200_000, _ties),
-        Shape("crossing", "rows that cross a hundred others", 100_000, _crossing),
-        Shape("all_crossing", "rows that all cross", 100_000, _all_crossing),
-        Shape("allocations", "allocations", 200_000, _allocations),
-        Shape("copies", "copies", 300_000, _copies),
-        Shape("queued", "launches before the first kernel ends", 200_000, _queued),
+        Shape("plain", "operators of a usual step", 40_000, _plain),
+        Shape("steps", "profiler steps", 10_000, _steps),
+        Shape("asked_steps", "profiler steps, asked about one by one", 600, _steps),
+        Shape("streams", "streams of a GPU", 4_000, _streams),
+        Shape("threads", "threads", 10_000, _threads),
+        Shape("stream_waits", "waits of streams, recorded", 10_000, _stream_waits),
+        Shape("host_waits", "waits of the host, recorded", 10_000, _host_waits),
+        Shape("waits_not_recorded", "waits without a record", 10_000, _waits_not_recorded),
+        Shape("piled_waits", "waits without work behind them", 10_000, _piled_waits),
+        Shape("graph_launch", "kernels of one graph launch", 50_000, _graph_launch),
+        Shape("nested_annotations", "annotations, a hundred deep", 50_000, _nested_annotations),
+        Shape("one_nest", "Python frames in one another", 50_000, _one_nest),
+        Shape("names", "names of operators and kernels", 10_000, _names),
+        Shape("metadata", "processes and threads that are named", 20_000, _metadata),
+        Shape("flows", "arrows from one event", 20_000, _flows),
+        Shape("one_correlation", "launches of one correlation id", 10_000, _one_correlation),
+        Shape("ties", "operators at one time", 20_000, _ties),
+        Shape("crossing", "rows that cross a hundred others", 10_000, _crossing),
+        Shape("all_crossing", "rows that all cross", 10_000, _all_crossing),
+        Shape("allocations", "allocations", 20_000, _allocations),
+        Shape("copies", "copies", 20_000, _copies),
+        Shape("queued", "launches before the first kernel ends", 20_000, _queued),
     )
 }
 """The traces of one file."""
@@ -327,11 +327,11 @@ def _no_trace(at: int, _: int) -> str:
 
 
 FOLDERS: dict[str, tuple[int, Texts]] = {
-    "ranks": (600, _rank_text),
-    "small_ranks": (3_000, _rank_of_few),
-    "nameless_files": (3_000, _nameless_text),
-    "half_broken_files": (3_000, _half_broken),
-    "no_traces": (3_000, _no_trace),
+    "ranks": (60, _rank_text),
+    "small_ranks": (300, _rank_of_few),
+    "nameless_files": (300, _nameless_text),
+    "half_broken_files": (300, _half_broken),
+    "no_traces": (1_000, _no_trace),
 }
 """The folders of very many files: how many, and what is in each."""
 
