@@ -291,9 +291,10 @@ def check_indices(tables: Iterable[Columns | LaneTable], indices: Iterable[Index
 
 
 def _is_within(column: np.ndarray[Any, Any], least: int, past: int) -> bool:
-    if least == 0:  # what is below 0 is large without a sign: one pass instead of two
-        column = column.view(f"u{column.itemsize}") if column.dtype.isnative else column
-    return not len(column) or bool(least <= (0 if least == 0 else column.min()) and column.max() < past)
+    if least == 0 and column.dtype.isnative:  # what is below 0 is large without a sign: one pass instead of two
+        past = min(past, np.iinfo(column.dtype).max + 1)
+        column = column.view(f"u{column.itemsize}")
+    return not len(column) or bool((column.dtype.kind == "u" or least <= column.min()) and column.max() < past)
 
 
 def _tables_of(graph: DependencyGraph) -> Iterator[Columns | LaneTable]:

@@ -18,6 +18,7 @@ import analyses
 import hta_graph as hg
 from hta_graph.base.errors import OutputError, TraceError
 from hta_graph.store.entry_file import HEAD_AT, MAGIC, NUMBER_BYTES, Entry, entry_pieces, read_entry
+from hta_graph.store.record import check_indices
 from hta_graph.store.save import NAME, SAVE_AGAIN
 from tests.support.command_line import folder_contents, one_error, two_steps
 from tests.support.deep_tests import deep
@@ -330,6 +331,14 @@ def test_a_job_of_another_record_is_one_clear_error(job: hg.JobGraph, tmp_path: 
     hg.save_graph(job, tmp_path / "g")
     rewrite(tmp_path / "g", lambda record, _: FORGED_JOBS[case](record["job"]))
     assert refused(tmp_path / "g").endswith(SAVE_AGAIN)
+
+
+@pytest.mark.parametrize("kind", ["i1", "<i4", ">i4"])
+def test_numbers_below_nothing_are_refused_in_every_type(kind: str) -> None:
+    check_indices((), [(np.array([0, 100], kind), 0, 300)])
+    for wrong in (-128, -1):
+        with pytest.raises(ValueError, match="refers to nothing"):
+            check_indices((), [(np.array([0, wrong], kind), 0, 300)])
 
 
 @pytest.mark.parametrize("name", ["arrival", "wait", "transfer"])
