@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -145,8 +146,9 @@ def walk_back(graph: DependencyGraph, sink: int, until_ns: int) -> Chain:
     # From each point that was entered back to its run's oldest one, as one column; of the last run no more than asked.
     place = runs.place[np.array(entered, np.int32)]
     first = runs.first[place]
-    last_run = times[runs.points[first[-1] : place[-1] + 1]]
-    first[-1] += max(int(np.searchsorted(last_run, until_ns, side="right")) - 1, 0)
+    oldest_place = int(first[-1])
+    later = bisect_right(runs.points.data, until_ns, oldest_place, int(place[-1]) + 1, key=time_of.__getitem__)
+    first[-1] = max(later - 1, oldest_place)
     count = place - first + 1
     run, nth = expand_ranges(np.zeros_like(count), count)
     walked: Ids = runs.points[place[run] - nth]

@@ -96,8 +96,8 @@ def content_of_step(
 ) -> Content:
     """Return what a step calls on its thread, and its GPU work (rows), by name; ``rename`` makes names comparable."""
     events = graph.event_table
-    rows = _rows_of_step_threads(graph)
-    first, past = np.searchsorted(events.start[rows], (start_ns, end_ns))
+    rows, starts = _rows_of_step_threads(graph)
+    first, past = np.searchsorted(starts, (start_ns, end_ns))
     rows = np.concatenate([rows[first : max(first, past)], work])
     codes, place = np.unique(events.name[rows], return_inverse=True)
     place = place.reshape(-1)
@@ -113,8 +113,8 @@ def content_of_step(
 
 
 @memoized
-def _rows_of_step_threads(graph: DependencyGraph) -> Ids | Ints:
-    """Return the annotations and outermost operators on the threads of the steps, by start.
+def _rows_of_step_threads(graph: DependencyGraph) -> tuple[Ints, Ints]:
+    """Return the annotations and outermost operators on the threads of the steps, by start, and when they start (ns).
 
     What other threads do crosses the borders of steps.
     """
@@ -124,15 +124,16 @@ def _rows_of_step_threads(graph: DependencyGraph) -> Ids | Ints:
     threads = distinct(events.lane[[item.event for item in graph.steps()]])
     is_outermost = kind_mask(events.kind, (EventKind.CPU_OP,)) & (graph.operator_around < 0)
     own = np.flatnonzero(((is_annotation & ~steps) | is_outermost) & np.isin(events.lane, threads))
-    rows: Ids | Ints = own[np.argsort(events.start[own], kind="stable")]
-    return rows
+    rows = own[np.argsort(events.start[own], kind="stable")]
+    return rows, events.start[rows]
 
 
 def numbered_kinds(contents: Sequence[Content], signature: Signature) -> tuple[Ints, list[Content]]:
     """Number the signatures of steps by first appearance, with the content of the first step of each."""
     known: dict[Hashable, int] = {}
     number = np.array([known.setdefault(signature(content), len(known)) for content in contents], np.int64)
-    return number, [contents[int(np.flatnonzero(number == one)[0])] for one in range(len(known))]
+    _, first = np.unique(number, return_index=True)
+    return number, [contents[place] for place in first.tolist()]
 
 
 def are_recurring(examples: Sequence[Content], contents: Sequence[Content]) -> bool:

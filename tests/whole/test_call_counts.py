@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from analyses.cli.main import main
+from analyses.compare.diff import run_diff
+from hta_graph.graph.dependency_graph import DependencyGraph
 from tests.benchmarks.scaling_traces import FOLDERS, SHAPES, write_folder, write_shape
 from tests.support.deep_tests import deep
 
@@ -60,3 +63,21 @@ def test_one_more_costs_few_calls(
     _, few, many = (calls_at(size, name, argv, tmp_path) for size in (FEWEST, FEW, MANY))
     assert capsys.readouterr().err.count("Traceback") == 0
     assert (many - few) / (MANY - FEW) <= most
+
+
+def test_the_steps_of_a_run_are_not_looked_through_for_each_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand steps took half a minute to compare; a loop in one expression is one call."""
+    looks = Counter[str]()
+
+    def counted(name: str, known: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda of: looks.update([name]) or known(of)
+
+    monkeypatch.setattr(run_diff, "_compared_steps", counted("compared", run_diff._compared_steps))
+    monkeypatch.setattr(DependencyGraph, "steps", counted("steps", DependencyGraph.steps))
+    trace = write_shape(SHAPES["steps"], FEW, tmp_path / "steps.json")
+    main(["diff", str(trace), str(trace), "--json", str(tmp_path / "diff.json")])
+    assert "Traceback" not in capsys.readouterr().err
+    assert 0 < looks["compared"] <= 4
+    assert 0 < looks["steps"] < FEW

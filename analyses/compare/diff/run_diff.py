@@ -195,9 +195,9 @@ ONLY_WITH_ALL = ("critical_path_by_name", "gpu_time_by_call_path", "kernels_in_o
 
 def _captions(found: Comparison[Side]) -> dict[str, str]:
     """Return what the table of steps cannot show: which of them are not compared."""
+    compared = {name: _compared_steps(side) for name, side in found.sides.items()}
     omitted = {
-        name: [row.step for row in side.steps if row.step not in _compared_steps(side)]
-        for name, side in found.sides.items()
+        name: [row.step for row in side.steps if row.step not in compared[name]] for name, side in found.sides.items()
     }
     if not any(omitted.values()):
         return {}

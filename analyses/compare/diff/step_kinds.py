@@ -11,6 +11,8 @@ import numpy as np
 from analyses.compare.diff.comparable_names import comparable_name
 from analyses.compare.diff.noise import ENOUGH_STEPS
 from analyses.declare.scope import Scope
+from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.memo import memoized
 from hta_graph.model import Floats, Ints
 from hta_graph.paths.step_table import (
     SIGNATURES,
@@ -115,8 +117,12 @@ def kinds_of_contents(control: StepContents, test: StepContents) -> StepKinds:
 
 def _phase_of(scope: Scope) -> str | None:
     """Return the phase of an engine's step; None of other windows."""
-    item = next((item for item in scope.graph.steps() if item.start_ns == scope.cpu_start_ns), None)
-    return None if item is None else item.phase
+    return _phases_by_start(scope.graph).get(scope.cpu_start_ns)
+
+
+@memoized
+def _phases_by_start(graph: DependencyGraph) -> dict[int, str | None]:
+    return {item.start_ns: item.phase for item in reversed(graph.steps())}  # of steps that start at once the first
 
 
 def _by_phase(phases: Sequence[Sequence[str | None]]) -> StepKinds:
