@@ -272,6 +272,7 @@ class IdMap:
         self._processes = {part[0] for part in parts}
         self._devices = set(lanes.device[lanes.is_stream].tolist())
         self._number = _ids_in_order(int(text) for part in parts for text in part if WHOLE_NUMBER.fullmatch(text))
+        self._largest = max(self._number.values(), default=FIRST_NEW_ID)
         self._arrows: dict[Any, int] = {}
         self._addresses: dict[Any, int] = {}
 
@@ -287,7 +288,8 @@ class IdMap:
             return self._names.text("thread", text)
         number = int(text)
         if number not in self._number:
-            self._number[number] = max(self._number.values(), default=FIRST_NEW_ID) + 2
+            self._largest += 2
+            self._number[number] = self._largest
         return self._number[number]
 
     def place(self, process: Any, thread: Any) -> tuple[Any, Any]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from hta_graph.export.anonymize.pseudonyms import CATEGORIES, Pseudonyms
+from hta_graph.export.anonymize.pseudonyms import CATEGORIES, IdMap, Pseudonyms
 from hta_graph.model import EventKind
 from hta_graph.multi_rank.matching.read_communications import communication_kind
 from hta_graph.trace.profiler_names import COMMUNICATION_KERNEL
+from hta_graph.trace.table import LaneTable
 from tests.support.deep_tests import for_all
 
 GIVEN = [
@@ -95,3 +99,16 @@ def test_a_kernel_communicates_by_its_pseudonym_as_it_did_by_its_name(text: str)
     found = names.name(EventKind.KERNEL, text)
     same = bool(COMMUNICATION_KERNEL.search(found)) == bool(COMMUNICATION_KERNEL.search(text))
     assert same or names.untyped["kernel"] == 1
+
+
+def test_a_new_thread_costs_as_much_whatever_the_number_of_others() -> None:
+    """Twenty thousand named threads took five seconds, for all numbers were looked through for each."""
+
+    class NotLookedThrough(dict[int, int]):
+        def values(self) -> Any:
+            raise AssertionError
+
+    none = np.empty(0, np.int64)
+    ids = IdMap(LaneTable((), none.astype(np.bool_), none, none, none), Pseudonyms())
+    ids._number = NotLookedThrough(ids._number)
+    assert [ids.thread(number) for number in (7, 5, "7", 9)] == [1002, 1004, 1002, 1006]
