@@ -15,6 +15,8 @@ from hta_graph.model import Bools, EventKind, Ids, Ints, kind_mask
 FRAMES = (EventKind.CPU_OP, EventKind.ANNOTATION)
 STANDALONE_NUMBER = re.compile(r"(?<!\w)\d+(?!\w)")
 TOP = 0
+DEEPEST = 1_000
+"""A path has at most so many names: what is deeper has the path of what is around it. Texts of all would not fit."""
 
 
 class CallPaths:
@@ -27,6 +29,7 @@ class CallPaths:
     def __init__(self) -> None:
         self._number: dict[tuple[int, str], int] = {}
         self._parent = [TOP]
+        self._depth = [0]
         self._name = [""]
 
     def __len__(self) -> int:
@@ -108,12 +111,13 @@ class CallPaths:
         return np.array(found, np.int32)[place]
 
     def _step_into(self, path: int, name: str) -> int:
-        if is_step(name):
+        if is_step(name) or self._depth[path] == DEEPEST:
             return path
         name = STANDALONE_NUMBER.sub("#", name)
         number = self._number.setdefault((path, name), len(self._name))
         if number == len(self._name):
             self._parent.append(path)
+            self._depth.append(self._depth[path] + 1)
             self._name.append(name)
         return number
 

@@ -11,7 +11,7 @@ import hta_graph as hg
 from analyses.compare.diff.kernels_in_order import kernel_changes, work_changes
 from analyses.compare.diff.run_diff import answer_of_comparison, between_runs
 from analyses.declare.scope import Scope, whole
-from hta_graph.attribution.call_paths import CallPaths
+from hta_graph.attribution.call_paths import DEEPEST, CallPaths
 from hta_graph.attribution.sequence_alignment import align
 from tests.support.deep_tests import deep
 from tests.support.trace_builder import TraceBuilder
@@ -158,17 +158,6 @@ def test_a_call_path_holds_the_operators_around_outermost_first(tmp_path: Path) 
     assert [paths.label(path) for path in paths.around(scope.graph, scope.work.call)] == ["aten::linear / aten::addmm"]
 
 
-@pytest.mark.slow
-def test_deep_nesting_takes_no_stack(tmp_path: Path) -> None:
-    trace = TraceBuilder()
-    for depth in range(3_000):
-        trace.op("again", depth, 10_000 - depth)
-    trace.launch("gemm", (4_000, 4_001), (4_002, 4_003), 1)
-    scope = whole(0, trace.graph(tmp_path))
-    paths = CallPaths()
-    assert len(paths.names(int(paths.around(scope.graph, scope.work.call)[0]))) == 3_000
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [*range(12), *map(deep, range(12, 50))])
 def test_the_alignment_is_a_common_subsequence(seed: int) -> None:
@@ -181,3 +170,15 @@ def test_the_alignment_is_a_common_subsequence(seed: int) -> None:
     assert (np.diff(a) > 0).all()
     assert (np.diff(b) > 0).all()
     assert len(a) >= 55
+
+
+def test_a_path_takes_no_stack_and_has_at_most_so_many_names(tmp_path: Path) -> None:
+    """Ten thousand operators in one another have texts of a gigabyte."""
+    trace, paths = TraceBuilder(), CallPaths()
+    for at in range(DEEPEST + 20):
+        trace.op(f"operator {'x' * (at % 7)}", at, 10_000 - at)
+    found = paths.of(trace.graph(tmp_path))
+    assert found.max() == found[-1] == DEEPEST == len(paths) - 1
+    assert [len(paths.names(int(found[row]))) for row in (0, 500, DEEPEST - 1, DEEPEST, -1)] == [
+        1, 501, DEEPEST, DEEPEST, DEEPEST,
+    ]  # fmt: skip
