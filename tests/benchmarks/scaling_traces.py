@@ -328,9 +328,9 @@ def _no_trace(at: int, _: int) -> str:
 
 FOLDERS: dict[str, tuple[int, Texts]] = {
     "ranks": (60, _rank_text),
-    "small_ranks": (300, _rank_of_few),
-    "nameless_files": (300, _nameless_text),
-    "half_broken_files": (300, _half_broken),
+    "small_ranks": (80, _rank_of_few),
+    "nameless_files": (80, _nameless_text),
+    "half_broken_files": (80, _half_broken),
     "no_traces": (1_000, _no_trace),
 }
 """The folders of very many files: how many, and what is in each."""
