@@ -16,7 +16,7 @@ FRAMES = (EventKind.CPU_OP, EventKind.ANNOTATION)
 STANDALONE_NUMBER = re.compile(r"(?<!\w)\d+(?!\w)")
 TOP = 0
 DEEPEST = 1_000
-"""The greatest number of names on a path: what is deeper has the path of what is around it. Texts of all would not fit."""
+"""The most names of a path: what is deeper has the path of what is around it. Texts of all would not fit."""
 
 
 class CallPaths:

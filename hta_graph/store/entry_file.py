@@ -61,7 +61,7 @@ def entry_pieces(name: str, entry: Entry) -> Iterator[bytes | memoryview]:
 def checksum(part: memoryview) -> int:
     """Return the checksum of a column's bytes, in a quarter of the time of a CRC.
 
-    It is the CRC of weighted sums of words (64 bits), one for each block: weights are odd, so that each change of a word
+    It is the CRC of weighted sums, each of a row of words (64 bits): weights are odd, so that each change of a word
     changes it, and different, so that words in another order do.
     """
     count = len(part) // WEIGHTS.nbytes

@@ -172,7 +172,7 @@ def test_the_alignment_is_a_common_subsequence(seed: int) -> None:
     assert len(a) >= 55
 
 
-def test_a_path_takes_no_stack_and_has_at_most_so_many_names(tmp_path: Path) -> None:
+def test_a_path_takes_no_stack_and_its_names_are_limited(tmp_path: Path) -> None:
     """Ten thousand operators in one another have texts of a gigabyte."""
     trace, paths = TraceBuilder(), CallPaths()
     for at in range(DEEPEST + 20):
