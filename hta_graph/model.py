@@ -37,7 +37,7 @@ class _Named(IntEnum):
 
 
 class EventKind(_Named):
-    """What an event is; edges of a rank join only the first five kinds, those of a job also rendezvous."""
+    """What an event is; edges of a rank join the first five kinds and graph nodes, those of a job also rendezvous."""
 
     CPU_OP = 0
     RUNTIME = 1
@@ -55,6 +55,10 @@ class EventKind(_Named):
     """A call of the operating system that may block, or a time in which a thread did not run."""
     RENDEZVOUS = 13
     """Where ranks meet in one collective: an instant of a job, no row of any trace."""
+    GRAPH_HOST_NODE = 14
+    """A callback of the host that is a node of a CUDA graph: the driver's thread works, the stream waits for it."""
+    GRAPH_EVENT_NODE = 15
+    """A node of a CUDA graph that records an event: other nodes wait for it, and it works on nothing."""
 
 
 class EdgeKind(_Named):
@@ -131,7 +135,13 @@ class EdgeRule(_Named):
     STREAM_OF_COPY = 17
     """The stream of the copy whose call directly precedes the synchronization on its thread."""
     RETURNED_WITH_WORK = 18
-    """Calls of a name that no vocabulary has returned right after all work enqueued before them had ended."""
+    """Calls of a name that may wait, or that no vocabulary has, returned right after all earlier work had ended."""
+    KERNEL_NAME_IN_ORDER = 19
+    """Calls that name a kernel and the kernels of that name without a correlation, in their order on one stream."""
+    POLLED_UNTIL_WORK_END = 20
+    """The thread asked again and again, and continued with something else at the first query after the work's end."""
+    SAME_IN_ALL_REPLAYS = 21
+    """In every replay of a CUDA graph the node had ended before the other one started, and often right before it."""
 
 
 class BoundBy(_Named):
@@ -181,6 +191,10 @@ class Reason(_Named):
     """The times contradict each other."""
     UNKNOWN = 5
     """The trace gives no evidence."""
+    NOT_RECORDED = 6
+    """Launched work ran, or may have run, of which the file has no row."""
+    STREAM_HELD = 7
+    """A call before it enqueued what holds a stream and leaves no row: a host function, a wait on memory."""
 
 
 class GapCause(_Named):
@@ -216,6 +230,8 @@ class GapCause(_Named):
     """No activity follows in the trace."""
     OTHER_RANK = 14
     """What had to end before waited for another rank; known where several ranks are compared."""
+    NOT_RECORDED = 15
+    """Launched work may have run of which the file has no row: the GPU is not known to be idle."""
 
 
 class EdgeRole(_Named):
@@ -294,7 +310,7 @@ EDGE_MEANING: Mapping[EdgeKind, EdgeMeaning] = {
         lag=KERNEL_OVERHEAD, gap=GapCause.STREAM_ORDER, gap_owner=SOURCE,
     ),
     EdgeKind.GRAPH_ORDER: EdgeMeaning(
-        "a CUDA graph launch occupies its stream until its last node ends", EdgeRole.STREAM, "#0e9aa7",
+        "nodes of a CUDA graph wait for each other, and its stream for all of them", EdgeRole.STREAM, "#0e9aa7",
         lag=KERNEL_OVERHEAD, gap=GapCause.GRAPH_ORDER, gap_owner=SOURCE,
     ),
     EdgeKind.EVENT_WAIT: EdgeMeaning(
@@ -400,7 +416,10 @@ RETURNS = edge_kinds(lambda meaning: meaning.role == EdgeRole.RETURN)
 
 CPU_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME)
 GPU_KINDS = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)
-WALKABLE = CPU_KINDS + GPU_KINDS
+GRAPH_NODE_KINDS = (EventKind.GRAPH_HOST_NODE, EventKind.GRAPH_EVENT_NODE)
+"""What a graph launch runs on streams besides GPU work."""
+ON_STREAMS = GPU_KINDS + GRAPH_NODE_KINDS
+WALKABLE = CPU_KINDS + ON_STREAMS
 
 
 def kind_mask(kind: Codes, members: tuple[EventKind, ...]) -> Bools:
@@ -421,6 +440,7 @@ BUILD_DIAGNOSTICS: dict[str, str] = {
     "overlaps_on_a_stream": "activities that start before their stream has finished its earlier work",
     "nesting_violations": "operators and calls that end after the event around them",
     "edges_clamped": "edges whose target is up to 1 ms before its source (clock fault); kept with lag 0",
+    "graph_arrows_backward": "recorded arrows from a node that ended after the other one began (clock fault)",
     "gpu_clock_behind_ns": "how far the GPU clock is behind the host clock at most (ns), as estimated",
     "edges_dropped_back_in_time": "edges dropped because they go back in time by more than 1 ms",
     "edges_dropped_cycle": "edges dropped because they would close a cycle",
@@ -429,8 +449,10 @@ BUILD_DIAGNOSTICS: dict[str, str] = {
     "event_waits_for_nothing": "stream waits for a stream without recorded work",
     "stream_syncs_unresolved": "unresolved stream synchronizations: the stream is unknown",
     "waits_of_unknown_calls": "calls of unknown names taken as waits: they return when the GPU runs out of work",
+    "implicit_waits": "calls such as cudaFree taken as waits: they return when the GPU runs out of work",
     "event_syncs_unresolved": "unresolved event synchronizations: the event record or its stream is unknown",
-    "event_queries": "event queries, which do not wait",
+    "event_queries": "event queries, of which each returns at once",
+    "polled_waits": "waits in which a thread queried again and again until the GPU was done",
     "sync_records": "the profiler's synchronization records",
     "sync_records_without_call": "synchronization records whose CPU call is not in the file",
     "sync_records_moved": "synchronization records moved to the device of their context, where their own has no work",

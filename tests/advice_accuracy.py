@@ -22,7 +22,7 @@ import hta_graph as hg
 from analyses.advice.facts import NOTABLE_SHARE, PathFacts
 from analyses.advice.gpu_rules import BUCKETS
 from analyses.advice.rules import verdict_of
-from analyses.advice.verdict import replayed_advice
+from analyses.judgement.verdict import replayed_advice
 from hta_graph.dependencies.synchronization import host_poll
 from tests.simulator import Dialect, Program, random_program, simulate, write
 from tests.simulator.program import (
@@ -272,6 +272,23 @@ def driver_allocations(seed: int, *, followed: bool) -> Program:
     return Program.of(*steps, SyncDevice())
 
 
+def memory_sharing(seed: int, *, followed: bool) -> Program:
+    """Layers between which processes exchange handles of memory, or did so before."""
+    rng = random.Random(f"sharing {seed}")
+    calls = rng.choice((
+        ("cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemMap"),
+        ("cudaIpcGetMemHandle", "cudaIpcOpenMemHandle"), ("hipIpcOpenMemHandle",),
+    ))  # fmt: skip
+    kernel_ns, typical_ns = rng.choice((5_000, 60_000)), rng.choice((100_000, 1_000_000))
+    body: list[Statement] = []
+    for _ in range(rng.randint(10, 40)):
+        if rng.random() < 0.2 and not followed:
+            shared = (Call(call, int(typical_ns * rng.lognormvariate(0, 0.5)), locked=True) for call in calls)
+            body.append(Op("symm_mem::rendezvous", tuple(shared)))
+        body.append(Op("aten::mm", (Launch(COMPUTE, kernel_ns, "gemm"),)))
+    return Program.of(*body, SyncDevice())
+
+
 def compilation(seed: int, *, followed: bool) -> Program:
     """Layers of which some are compiled before they run, or were before."""
     rng = random.Random(f"compilation {seed}")
@@ -338,6 +355,7 @@ OWN_PROGRAMS: dict[str, OwnProgram] = {
     "blocking_uploads": blocking_uploads,
     "compilation": compilation,
     "garbage_collection": garbage_collection,
+    "memory_sharing": memory_sharing,
     "driver_allocations": driver_allocations,
     "synchronous_launches": synchronous_launches,
     "code_loading": code_loading,

@@ -147,6 +147,7 @@ VALUES: dict[str, Giver] = {
     "--json": _file_or_output(".json"), "--launch-delay-cutoff": RATIOS, "--launch-gap-us": RATIOS,
     "--log-level": one_of("INFO", "x", ""), "--max-queue-length": COUNTS,
     "--memory": one_of("4G", "1M", "0", "x", "1e9", "999999999999T"), "--min-pattern-len": COUNTS, "--near": SHARES,
+    "--evidence": one_of("cause:host_work", "scenario:launch_bound", "rank:0", "item:operator:aten::mm", "", "x"),
     "--nodes": _file_or_output(".csv"), "--num-kernels": COUNTS, "--operator": one_of(*NAMES, "aten::"),
     "--operators": one_of(*NAMES, "aten::"), "--overlay": _file(".json", ".json.gz"),
     "--kineto": _file_or_output(".json", ".json.gz"), "--peaks": _peaks, "--parquet": _file(""),

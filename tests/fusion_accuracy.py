@@ -16,7 +16,7 @@ from pathlib import Path
 
 import hta_graph as hg
 from analyses.advice.facts import NOTABLE_SHARE, PathFacts
-from analyses.advice.verdict import replayed_advice
+from analyses.judgement.verdict import replayed_advice
 from tests.simulator import Dialect, Program, Run, pytorch_idioms, simulate, to_bytes, write
 from tests.simulator.program import Gap, Launch, Op, Statement, SyncDevice
 

@@ -105,6 +105,13 @@ def taken_away(shape: JobShape, noise: tuple[float, float], rng: random.Random) 
 
 def simulated_rerun(folder: Path, schedule: str, noise: str, seed: int) -> Rerun:
     """Delay a rank of a simulated job, predict that it is like the others, and run the job without the delay."""
+    slow, usual, late = simulated_pair(folder, schedule, noise, seed)
+    lengths = [one.iteration_ns for one in step_lengths(usual) if one.is_candidate]
+    return predicted_rerun(f"{schedule} {noise} {seed}", slow, late, median(lengths))
+
+
+def simulated_pair(folder: Path, schedule: str, noise: str, seed: int) -> tuple[hg.JobGraph, hg.JobGraph, int]:
+    """Return a simulated job with a delayed rank, one without the delay, and the rank."""
     rng = random.Random(f"{schedule} {noise} {seed}")
     shape = JobShape(
         rng.choice((2, 4)) if schedule != "meshes" else 4,
@@ -131,8 +138,7 @@ def simulated_rerun(folder: Path, schedule: str, noise: str, seed: int) -> Rerun
         faults = [*own, *taken_away(shape, NOISES[noise], rng)]
         run = simulate_job(SCHEDULES[schedule](replace(shape, faults=faults)))
         jobs.append(hg.read_job(record_job(run, Recording(), folder / f"{schedule} {noise} {seed} {name}").paths))
-    lengths = [one.iteration_ns for one in step_lengths(jobs[1]) if one.is_candidate]
-    return predicted_rerun(f"{schedule} {noise} {seed}", jobs[0], late, median(lengths))
+    return jobs[0], jobs[1], late
 
 
 # -- recorded ----------------------------------------------------------------------------------------------------------
@@ -140,6 +146,12 @@ def simulated_rerun(folder: Path, schedule: str, noise: str, seed: int) -> Rerun
 
 def recorded_reruns(folders: Iterable[Path]) -> Iterator[Rerun]:
     """Ask recorded jobs with a fault in one rank that have a base run beside them."""
+    for name, job, rank, base in recorded_pairs(folders):
+        yield predicted_rerun(name, job, rank, median(lengths_of_steps(base)))
+
+
+def recorded_pairs(folders: Iterable[Path]) -> Iterator[tuple[str, hg.JobGraph, int, Path]]:
+    """Yield such jobs by name, the rank, and where the base run is."""
     for folder in folders:
         for own in sorted(folder.glob("*/truth.json")):
             name = own.parent.name
@@ -148,7 +160,7 @@ def recorded_reruns(folders: Iterable[Path]) -> Iterator[Rerun]:
             if base is None or len(ranks) != 1 or name.endswith(("_skew", "_once")):
                 continue
             job = hg.read_job(sorted(own.parent.glob("rank*.json.gz")))
-            yield predicted_rerun(name, job, *ranks, median(lengths_of_steps(base)))
+            yield name, job, *ranks, base
 
 
 def base_runs(folder: Path) -> Sequence[Path]:

@@ -1,13 +1,16 @@
 """Synchronisation dependencies beside the truth; ``python -m tests.sync_dependency_accuracy`` prints the tables.
 
 For real traces the truth is read off their own ``cuda_sync`` rows, here, without the package: calls have ascending
-correlation ids, so what was enqueued before what is plain. For simulated programs it is what the simulator did.
+correlation ids, so what was enqueued before what is plain. For simulated programs it is what the simulator did. For
+each recorder of waits (CUPTI's records by PyTorch's profiler and by Nsight Systems, Cuspy's arrows between the nodes of
+graphs) it is what the graph has recorded.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -181,6 +184,78 @@ def hidden_table(names: Iterable[str] = TRACES) -> Iterator[str]:
                 yield "  {:<24}{:<13}{:>9}{:>7}{:>6}{:>11}{:>8}{:>19}{:>6}{:>8}".format(*line)
 
 
+RECORDERS: dict[str, tuple[str, ...]] = {
+    "PyTorch's profiler": tuple(f"traces/{name}/rank0.json.gz" for name in TRACES),
+    "Nsight Systems": ("nsys/mfu_2gpu_before.sqlite", "nsys/mock.sqlite"),
+    "Cuspy (made)": ("formats/cuspy_json/g_arrows.json", "formats/cuspy_json/g_lanes_arrows.json"),
+    "Cuspy (forked copies)": ("traces/sam_compile_cudagraph_a100", "traces/vllm_hipgraph_mi300x"),
+}
+"""Shared files with recorded waits, by recorder; of folders a copy whose graphs have a fork, and arrows."""
+INSIDE_GRAPHS = ("stream_order", "graph_order")
+
+
+def recorder_table() -> Iterator[str]:
+    """Print per recorder how many of its waits the graph implies without its records, and what it adds wrongly."""
+    yield "  {:<24}{:>6}{:>10}{:>8}{:>8}{:>10}{:>7}{:>11}".format(
+        "recorder", "files", "recorded", "implied", "recall", "inferred", "wrong", "precision"
+    )
+    for recorder, files in RECORDERS.items():
+        total = Score()
+        for name in files:
+            with tempfile.TemporaryDirectory() as folder:
+                path = SHARED / name
+                path = forked_copy(path / "rank0.json.gz", Path(folder)) if path.is_dir() else path
+                for trace in hg.read_traces(path, say=lambda _: None):
+                    _add_score(total, hidden_score(trace))
+        implied = total.truths - total.missed
+        yield (
+            f"  {recorder:<24}{len(files):>6}{total.truths:>10,}{implied:>8,}{total.recall:>8.3f}{total.edges:>10,}"
+            f"{total.wrong:>7,}{total.precision:>11.3f}"
+        )
+
+
+def forked_copy(source: Path, folder: Path) -> Path:
+    """Write a copy of a trace in which a kernel of each graph launch ran on a stream of its own, with arrows."""
+    copy = folder / "forked.json"
+    maker = SHARED / "formats" / "cuspy_json" / "fork.py"
+    subprocess.run([sys.executable, maker, source, copy, "arrows"], check=True, capture_output=True)
+    return copy
+
+
+def hidden_score(trace: hg.Trace) -> Score:
+    """Score what is inferred of one trace's waits with its records hidden.
+
+    Compared are waits for which there is a record, and the order inside graph launches that have arrows: whether one
+    graph implies the other's edges.
+    """
+    whole, hidden = hg.build_graph(trace), hg.build_graph(trace.without_records())
+    recorded, every, guessed = graph_edges(whole, "recorded"), graph_edges(whole), graph_edges(hidden)
+    launch = dict(zip(whole.events.event_index.tolist(), whole.events.correlation.tolist(), strict=True))
+    truth = {edge for edge in recorded if edge[0] in SYNC_KINDS or edge[0] == "graph_order"}
+    waits = {edge[3:] for edge in truth if edge[0] in SYNC_KINDS}
+    ordered = {launch[edge[3]] for edge in truth if edge[0] == "graph_order"}
+    ours = {
+        edge
+        for edge in guessed
+        if (edge[0] in SYNC_KINDS and edge[3:] in waits)
+        or (edge[0] in INSIDE_GRAPHS and launch[edge[1]] == launch[edge[3]] and launch[edge[3]] in ordered)
+    }
+    right, implied = Closure(every, overlapping_ends(every)), Closure(guessed, overlapping_ends(guessed))
+    return Score(
+        edges=len(ours),
+        wrong=sum(not right.implies(edge) for edge in ours),
+        truths=len(truth),
+        missed=sum(not implied.implies(edge) for edge in truth),
+    )
+
+
+def _add_score(sums: Score, score: Score) -> None:
+    sums.edges += score.edges
+    sums.wrong += score.wrong
+    sums.truths += score.truths
+    sums.missed += score.missed
+
+
 def sync_scores(run: Run, dialect: Dialect) -> dict[str, Score]:
     """Score one simulated run's dependencies: right is what the execution implies, found what the graph implies."""
     written = write(run, dialect)
@@ -215,11 +290,7 @@ def prove_sync(dialect: Dialect, seeds: Iterable[int], size: int) -> dict[str, S
     total: dict[str, Score] = defaultdict(Score)
     for seed in seeds:
         for direction, score in sync_scores(simulate(random_program(seed, "pytorch", size)), dialect).items():
-            sums = total[direction]
-            sums.edges += score.edges
-            sums.wrong += score.wrong
-            sums.truths += score.truths
-            sums.missed += score.missed
+            _add_score(total[direction], score)
     return total
 
 
@@ -234,13 +305,14 @@ def simulated_table(programs: int, size: int) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description="Synchronisation dependencies beside the truth.")
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--size", type=int, default=300)
     options = parser.parse_args()
     if (SHARED / "traces").is_dir():
         sys.stdout.write("\n".join(["real traces with their records hidden", *hidden_table()]) + "\n\n")
+        sys.stdout.write("\n".join(["all recorders, with their records hidden", *recorder_table()]) + "\n\n")
     for line in (f"{options.programs} simulated programs", *simulated_table(options.programs, options.size)):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

@@ -150,6 +150,8 @@ def _is_true(run: Run, poorer: Poorer, calls: dict[int | None, Any], reason: str
     if reason == "before_recording":
         issued = calls[source.correlation].start_ns if source.context is not None else source.start_ns
         return issued < poorer.begins_ns
+    if reason == "not_recorded":
+        return not recorded and source.context is not None
     if reason == "missing_graph_node":
         # Of the launch before, where its last node is missing: no row tells it from the first one of this.
         return not recorded and "GraphLaunch" in calls[source.correlation].name

@@ -22,8 +22,8 @@ from pathlib import Path
 import hta_graph as hg
 from analyses.advice.facts import PathFacts
 from analyses.advice.rules import verdict_of
-from analyses.advice.savings import with_savings
-from analyses.advice.verdict import takes_longer_text
+from analyses.judgement.pricing import with_savings
+from analyses.judgement.verdict import takes_longer_text
 from hta_graph.multi_rank.wait_causes import WaitCauses
 from tests.matching_accuracy import SCENARIOS, random_shape
 from tests.simulator.ranks import Fault, JobRun, JobShape, Recording, record_job, simulate_job

@@ -14,13 +14,15 @@ from hta_graph.base.arrays import distinct, first_of_runs, last_of_runs, run_num
 from hta_graph.base.errors import DefectError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.event_flags import is_step
-from hta_graph.graph.event_names import row_labels, time_by_open_name
+from hta_graph.graph.event_names import row_labels, time_by_open_name, wrapped_frames
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.gpu_activity import Activities, activities
 from hta_graph.paths.host_pauses import PAUSE_NS, rows_by_pauses, time_in_pauses
-from hta_graph.paths.intervals import Intervals, union
+from hta_graph.paths.intervals import Intervals, union, union_of
+from hta_graph.paths.start_up import time_in_start_up
+from hta_graph.paths.unrecorded_work import unrecorded_times
 from hta_graph.paths.windows import Window
 from hta_graph.what_if.bounds import Bounds, priced_window
 
@@ -187,25 +189,41 @@ class PathFacts:
     @memoized
     def pause_times(self) -> Ints:
         """How long each piece is work of the host, in operators or in none, in a pause between launching calls (ns)."""
+        return self._of_host(time_in_pauses)
+
+    @property
+    @memoized
+    def start_up_times(self) -> Ints:
+        """How long each piece is work of the host that it does once: no later iteration repeats it (ns)."""
+        return self._of_host(time_in_start_up)
+
+    def _of_host(self, time_in: Callable[[DependencyGraph, Ids, Ints, Ints], Ints]) -> Ints:
+        """Return how much (ns) of each piece that is work of the host lies in some of its thread's time."""
         pieces, found = self.path.segment_table, np.zeros(len(self.lengths), np.int64)
         rows = np.flatnonzero(self.segments_in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP))
         own = pieces.take(rows)
-        found[rows] = time_in_pauses(self.graph, own.lane, own.start, own.end)
+        found[rows] = time_in(self.graph, own.lane, own.start, own.end)
         return found
 
-    def pauses_of(self, chosen: Bools) -> Ints:
-        """Return how long some pieces are in each pause in which they are for more than 1 ms (ns).
+    @property
+    def repeated(self) -> Bools:
+        """The pieces that are not mostly start-up."""
+        return 2 * self.start_up_times <= self.lengths
+
+    def pauses_of(self, chosen: Bools) -> tuple[Ints, Ints]:
+        """Return how long some pieces are in each pause in which they are for more than 1 ms, and when it ends (ns).
 
         Devices may pause at the same time: a piece is in a pause of the one that its thread launches to.
         """
-        places, found = np.flatnonzero(chosen & (self.pause_times > 0)), [np.zeros(0, np.int64)]
+        places, found = np.flatnonzero(chosen & (self.pause_times > 0)), [np.zeros((2, 0), np.int64)]
         for pauses, rows in rows_by_pauses(self.graph, self.path.segment_table.lane[places]):
             mine = np.zeros(len(chosen), np.bool_)
             mine[places[rows]] = True
             when = self.intervals_of(mine)
             inside = when.covered_until(pauses.end) - when.covered_until(pauses.start)
-            found.append(inside[inside > PAUSE_NS])
-        return np.concatenate(found)
+            found.append(np.array([inside, pauses.end])[:, inside > PAUSE_NS])
+        times, ends = np.concatenate(found, axis=1)
+        return times, ends
 
     def time_of(self, chosen: Bools) -> int:
         """Add up some pieces (ns)."""
@@ -237,7 +255,8 @@ class PathFacts:
         """Return the names that own most of some pieces: name, time (ns), number of events."""
         pieces, (codes, texts) = self.path.segment_table, row_labels(self.graph)
         rows = np.flatnonzero(chosen & (pieces.event >= 0))
-        event, code = pieces.event[rows], codes[pieces.event[rows]]
+        event = wrapped_frames(self.graph)[pieces.event[rows]]
+        code = codes[event]
         sums = summed_by(code, self.lengths[rows], len(texts))
         largest = np.argsort(-sums, kind="stable")[:NAMES_LISTED]
         return [(texts[at], int(sums[at]), len(distinct(event[code == at]))) for at in largest.tolist() if sums[at]]
@@ -245,20 +264,28 @@ class PathFacts:
     def name_around(self, chosen: Bools, times: Ints) -> str | None:
         """Name the innermost operator, else frame, else annotation that is open in most of some pieces' times (ns)."""
         for kinds in ((EventKind.CPU_OP,), (EventKind.PYTHON_FUNCTION,), (EventKind.ANNOTATION,)):
-            found = self._name_open_most(np.flatnonzero(chosen & (times > 0)), times, kinds)
-            if found is not None and not is_step(found):
-                return found
+            found = self.open_most(chosen, times, kinds)
+            if found is not None and not is_step(found[0]):
+                return found[0]
         return None
 
-    def _name_open_most(self, rows: Ints, times: Ints, kinds: tuple[EventKind, ...]) -> str | None:
+    def open_most(self, chosen: Bools, times: Ints, kinds: tuple[EventKind, ...]) -> tuple[str, int] | None:
+        """Return the innermost name of some kinds that is open in most of some pieces' times, and how long (ns).
+
+        Wrappers are open as long as what they wrap.
+        """
+        rows = np.flatnonzero(chosen & (times > 0))
         nesting, pieces = self.graph.nesting(*kinds), self.path.segment_table
         innermost = nesting.open_at(pieces.lane[rows], pieces.start[rows])
         events, count = self.graph.event_table, len(self.graph.names)
         sums, first_level = time_by_open_name(nesting.parent, events.name, innermost, times[rows], count)
-        most = np.flatnonzero(2 * sums > times[rows].sum())
+        wraps = np.zeros(count, np.bool_)
+        wraps[events.name[self.graph.event_flags.wrapper_frame]] = True
+        most = np.flatnonzero((2 * sums > times[rows].sum()) & ~wraps)
         if not len(most):
             return None
-        return self.graph.names[int(most[np.lexsort((first_level[most], sums[most]))[0]])]
+        code = int(most[np.lexsort((first_level[most], sums[most]))[0]])
+        return self.graph.names[code], int(sums[code])
 
     def largest_records(self, chosen: Bools) -> list[dict[str, Any]]:
         """Return :meth:`largest_names` as evidence lists them."""
@@ -332,18 +359,47 @@ class PathFacts:
         pieces = self.path.segment_table
         return self.busy.covered_until(pieces.end[chosen]) - self.busy.covered_until(pieces.start[chosen])
 
+    def largest_work_during(self, chosen: Bools) -> list[tuple[str, int]]:
+        """Return the names of what the GPU works on most during some pieces, and for how long (ns)."""
+        when, work, (codes, texts) = self.intervals_of(chosen), self.work, row_labels(self.graph)
+        inside = when.covered_until(work.end) - when.covered_until(work.start)
+        sums = summed_by(codes[work.row], inside, len(texts))
+        largest = np.argsort(-sums, kind="stable")[:NAMES_LISTED]
+        return [(texts[at], int(sums[at])) for at in largest.tolist() if sums[at]]
+
     @property
     @memoized
     def gpu_idle_ns(self) -> int:
-        """How long the GPU has nothing to do."""
-        return self.path.length_ns - self.busy.total
+        """How long the GPU is known to have nothing to do."""
+        return self.path.length_ns - self.busy_or_unknown.total
+
+    @property
+    @memoized
+    def busy_or_unknown(self) -> Intervals:
+        """When the GPU works on anything, or may work on what has no row: it is idle at no other time."""
+        return union_of([self.busy, self._unrecorded])
+
+    @property
+    def not_recorded_ns(self) -> int:
+        """For how long work may run that has no row."""
+        return self._unrecorded.total
+
+    @property
+    @memoized
+    def _unrecorded(self) -> Intervals:
+        """When work may run that has no row; of a job while the path is on its rank."""
+        window, pieces = self.path.window, self.path.segment_table
+        every = [unrecorded_times(part.graph).clip(window.start_ns, window.end_ns) for part in self.graph.rank_graphs]
+        if self.graph.is_job:
+            every = [times.both(self.intervals_of(pieces.part == place)) for place, times in enumerate(every)]
+        return union_of(every)
 
     @property
     @memoized
     def busiest_stream_idle_ns(self) -> int:
         """How long the busiest stream, of a job that of the path's rank, has nothing to do.
 
-        A faster host saves no more, since a stream is serial.
+        A faster host saves no more, since a stream is serial. What may have run and has no row is none of it.
 
         Communication counts as work: that it waits for other ranks would not change.
         """
@@ -353,7 +409,7 @@ class PathFacts:
             own = work.lane == lane
             place = self.graph.rank_index_of(work.row[own][:1])
             totals[place] = np.maximum(totals[place], union(work.start[own], work.end[own]).total)
-        return self.path.length_ns - int(totals.sum())
+        return max(self.path.length_ns - int(totals.sum()) - self._unrecorded.total, 0)
 
     # -- where in the program ------------------------------------------------------------------------------------------
 

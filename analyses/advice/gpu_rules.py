@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, TINY_KERNEL_NS, PathFacts
-from analyses.advice.rule import Evidence, Fired, Lead, Rule, named_scenario, shorter_during, with_factor
+from analyses.advice.rule import Evidence, Fired, Rule, named_scenario, shorter_during, with_factor
 from hta_graph.base.arrays import distinct, first_of_runs, take_or
 from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -146,7 +146,7 @@ def unbucketed_collectives(facts: PathFacts) -> Fired | None:
     found = unbucketed(facts)
     if found is None:
         return None
-    time_ns = facts.time_during(facts.segments_in_classes(*HOST_CLASSES), found.operators)
+    time_ns = facts.time_during(facts.segments_in_classes(*HOST_CLASSES) & facts.repeated, found.operators)
     on_gpu = ceil((facts.on_path(found.rows) * found.less).sum())
     saved = min(ceil(time_ns * found.share), facts.busiest_stream_idle_ns) + on_gpu
     if not facts.is_notable(saved):
@@ -172,7 +172,7 @@ def _in_buckets(facts: PathFacts, _: Evidence) -> Change:
     found = unbucketed(facts)
     if found is None:
         raise QueryError("collectives are few, or not started by backward operators")
-    on_host = shorter_during(facts, found.operators, found.share)
+    on_host = shorter_during(facts, found.operators, found.share, keeps_start_up=True)
     on_gpu = scale_activities(found.rows, 1 - found.less)
 
     def change(draft: ModifiedWindow) -> None:
@@ -230,7 +230,7 @@ COMMUNICATION = (
         "launched late by the host.}{in_job:+ Waiting for other ranks is not included.}{in_job:- It may include "
         "waiting for other ranks; run hta-graph stragglers on all ranks to separate the two.}{counts_more:+ The bound "
         "includes communication that is not on the path.}",
-        lead=Lead("GPU communication"),
+        change="no exposed communication",
         bound=lambda facts, _: facts.priced.no_communication_ns,
         remedy=named_scenario("communication_free"),
     ),
@@ -243,7 +243,7 @@ COMMUNICATION = (
         "one or the other.{are_small:+ Merge small ones into buckets: each costs the same time to start.} Collectives "
         "whose result the next operator needs (tensor parallelism) overlap only with another micro-batch, or in fused "
         "kernels.",
-        lead=Lead("communication that does not overlap", "overlapped"),
+        change="overlapped communication",
         bound=lambda facts, _: facts.priced.overlap_ns,
         remedy=_overlapped,
     ),
@@ -252,7 +252,7 @@ COMMUNICATION = (
         action="Reduce gradients in buckets (DDP, FSDP, or one flat tensor), not one by one",
         why="The backward pass starts {collectives:#collective} of {median_ns:time} (median). Starting and awaiting "
         "them takes the host {host_ns:part} of the path. The saving assumes {buckets} buckets a step.",
-        lead=Lead("unbucketed collectives", "in buckets"),
+        change="collectives in buckets",
         bound=_buckets_at_most,
         remedy=_in_buckets,
     ),
@@ -554,7 +554,7 @@ KERNELS = (
         "{share:share} of the {is_memory:+memory}{is_memory:-compute} limit of {device}{small:+: {small} = {side} "
         "leaves most of the GPU's matrix units unused}{odd:+: {odd} = {side} is not a multiple of {multiple}, so its "
         "rows are not aligned}.",
-        lead=Lead("an operator far below its limit", "near the limit"),
+        change="{operator:name} nearer its limit",
         bound=_operator_at_most,
         remedy=_near_limit,
     ),
@@ -564,7 +564,7 @@ KERNELS = (
         'torch.set_float32_matmul_precision("high"), or torch.autocast',
         why="Float32 matrix products take {on_path_ns:part} of the path. {device} computes them {times:.0f} times as "
         "fast in TF32. For convolutions, set torch.backends.cudnn.allow_tf32.",
-        lead=Lead("float32 matrix products", "in TF32"),
+        change="matrix products in TF32",
         bound=_tf32_at_most,
         remedy=_in_tf32,
     ),
@@ -575,7 +575,7 @@ KERNELS = (
         "other and} take {time_ns:part} of the path{are_chains:+ and move {moved_bytes:bytes}; fused, they need to "
         "move {least_bytes:bytes}. Largest chain: {operators:name} ({times:#time}). Which tensors are shared is "
         "inferred from shapes.}{are_chains:-. Record with record_shapes=True to see how much fusing them saves.}",
-        lead=Lead("unfused operators", "fused"),
+        change="fused operators",
         bound=_fusing_at_most,
         remedy=_fused,
     ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from analyses.display.phrases import untrusted
-from analyses.display.sentence_format import brief_share, counted, on_rank
+from analyses.display.sentence_format import brief_share, on_rank
 
 HOST_WORK = "host time"
 HOST_OR_POLLED = "host time, or by GPU work that the host may poll for"
@@ -28,7 +28,7 @@ def bound_by(
     """
     is_known = what != "unexplained"
     unexplained = "mostly unexplained" if share >= MOST else "largely unexplained"
-    named = f"bound by {what}" if is_longest else f"largest saving: {what}"
+    named = f"bound by {what}" if is_longest else f"largest cause: {what}"
     bound = f"{named}{on_rank(rank)}" if is_known else f"{unexplained}{on_rank(rank)}"
     first = _first_words(window, has_gpu_rows=has_gpu_rows)
     shares = "; ".join([f"{brief_share(share)} of the critical path", *(f"{of} {brief_share(n)}" for of, n in others)])
@@ -105,14 +105,14 @@ def _shorter(found: Shorter, *, is_little: bool) -> str:
 NO_GPU = "no GPU activity is recorded"
 
 
-def only_host_time(window: str, launches: int) -> str:
+def only_host_time(window: str, shown_by: str) -> str:
     """Say that what was launched left no row on the GPU."""
-    return f"{window}: {NO_GPU} for {counted(launches, 'launch call')}, only host time"
+    return f"{window}: {NO_GPU} for {shown_by}, only host time"
 
 
-def no_kernels(window: str, launches: int) -> str:
-    """Say that the kernels left no rows, although copies or sets did."""
-    return f"{window}: no kernel is recorded for {counted(launches, 'launch call')}"
+def work_not_recorded(window: str, launches: str, time: str) -> str:
+    """Say that launched work left no rows, although other work did, and for how long the GPU may have run it."""
+    return f"{window}: {launches}, so what the GPU did is not recorded for {time}"
 
 
 def nothing_recorded(window: str, time: str) -> str:
@@ -128,8 +128,8 @@ def not_started(window: str, time: str, rank: int | None = None) -> str:
 def savings_unknown(what: str, lengths: Sequence[str]) -> str:
     """Say first what a window does not show: the headline.
 
-    >>> savings_unknown(no_kernels("step 2", 3), ["latency 1.07 ms"])
-    'step 2: no kernel is recorded for 3 launch calls; savings are unknown; latency 1.07 ms'
+    >>> savings_unknown(only_host_time("step 2", "3 launch calls"), ["latency 1.07 ms"])
+    'step 2: no GPU activity is recorded for 3 launch calls, only host time; savings are unknown; latency 1.07 ms'
     """
     return f"{what}; savings are unknown; {', '.join(lengths)}"
 

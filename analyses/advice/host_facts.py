@@ -64,6 +64,12 @@ def may_be_polling(facts: PathFacts) -> bool:
     return host_may_poll(facts) is not None
 
 
+def captures_graph(facts: PathFacts) -> bool:
+    """Return whether a graph is captured in the window: what the host does then, it does once."""
+    begins, window = facts.graph.event_table.start[facts.graph.event_flags.capture_call], facts.path.window
+    return bool(((begins >= window.start_ns) & (begins < window.end_ns)).any())
+
+
 @memoized
 def gpu_busy_meanwhile(facts: PathFacts) -> Fired | None:
     """The path is on the host, and yet the GPU is idle for far less: a faster host gains that much only."""
@@ -132,7 +138,10 @@ def host_waits(facts: PathFacts) -> HostWaits:
     launched = facts.graph.edges_at(chain.edges[ROLE[kinds] == EdgeRole.LAUNCH]).target_ns
     back_on_gpu = _first_after(waits.target_ns, launched, window.end_ns)
     resumed = np.minimum(_first_after(waits.target_ns, facts.work.start, window.end_ns), back_on_gpu)
-    idle, host = _time_after(works.subtract(facts.busy), begin, resumed), _time_after(works, begin, back_on_gpu)
+    idle, host = (
+        _time_after(works.subtract(facts.busy_or_unknown), begin, resumed),
+        _time_after(works, begin, back_on_gpu),
+    )
     return HostWaits(waits.target, waits.inferred, begin, idle, host, *classify_waits(facts, waits.target))
 
 
@@ -202,7 +211,7 @@ def classify_waits(facts: PathFacts, calls: Ids) -> tuple[Bools, Bools]:
     flags, reads = facts.graph.event_flags, _copies_to_host(facts, calls)
     for level in facts.operators_around(calls):
         reads |= (level >= 0) & flags.reads_values[level]
-    synchronises = flags.blocking_call[calls] & ~flags.synchronous_copy_call[calls]
+    synchronises = (flags.blocking_call | flags.polling_call)[calls] & ~flags.synchronous_copy_call[calls]
     inside_operator = facts.graph.operator_around[calls] >= 0
     return reads, ~reads & (inside_operator | ~synchronises)
 

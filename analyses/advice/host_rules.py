@@ -12,6 +12,7 @@ from analyses.advice.host_facts import (
     HostWaits,
     blocked_launches,
     blocks_on_upload,
+    captures_graph,
     classify_waits,
     gpu_busy_meanwhile,
     host_waits,
@@ -25,7 +26,6 @@ from analyses.advice.rule import (
     Evidence,
     Fired,
     Fires,
-    Lead,
     Remedy,
     Rule,
     named_scenario,
@@ -35,14 +35,14 @@ from analyses.advice.rule import (
 )
 from hta_graph.base.arrays import distinct, take_or
 from hta_graph.base.errors import QueryError
+from hta_graph.graph.event_names import rows_with_work
 from hta_graph.model import RETURNS, Bools, BoundBy, EdgeKind, EventKind, Ids
-from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.window_ends import step_work_ends
-from hta_graph.trace.profiler_names import CAPTURE_CALL, COMPILED_CODE
+from hta_graph.trace.profiler_names import CAPTURE_CALL, COMPILED_CODE, MODEL_FRAME
 from hta_graph.what_if.changes import Change
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.reliability import path_waits_on_launched_work
-from hta_graph.what_if.scenarios import pause_shares
+from hta_graph.what_if.scenarios import pause_shares, start_up_shares
 
 LOST = "{lost.is_cut:+at most }{lost.ns:part}"
 """A time that is lost, in templates."""
@@ -64,8 +64,10 @@ something else than launching."""
 def launch_bound(facts: PathFacts) -> Fired | None:
     """The host launches work more slowly than the GPU does it: CUDA graphs, torch.compile, larger batches."""
     pieces, graph = facts.path.segment_table, facts.graph
-    on_host = facts.segments_in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP) & (facts.pause_times < facts.lengths)
-    launching_ns = facts.time_of(on_host) - int(facts.pause_times[on_host].sum())
+    # What the host does in a pause or once, it does it beside a graph, too.
+    kept = np.maximum(facts.pause_times, facts.start_up_times)
+    on_host = facts.segments_in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP) & (kept < facts.lengths)
+    launching_ns = facts.time_of(on_host) - int(kept[on_host].sum())
     # After a wait the GPU is idle for another reason, which other rules report.
     host_ns = launching_ns - int(host_waits(facts).idle.sum())
     saved = min(host_ns, facts.busiest_stream_idle_ns)
@@ -73,6 +75,8 @@ def launch_bound(facts: PathFacts) -> Fired | None:
         return None
     # A GPU that does not start what it was given is not waiting for the host: others may have it meanwhile.
     if not graph.is_job and path_waits_on_launched_work(facts.path):
+        return None
+    if captures_graph(facts):  # it is done already
         return None
     own = facts.work.take(facts.work.call >= 0)
     when, events = facts.intervals_of(on_host), graph.event_table
@@ -100,8 +104,9 @@ def launch_bound(facts: PathFacts) -> Fired | None:
 def host_pauses(facts: PathFacts) -> Fired | None:
     """The host launches nothing for long while the GPU is idle: CUDA graphs do not help."""
     # What the driver does once, or to get memory, other rules report.
-    pausing = (facts.pause_times > 0) & ~facts.owned_by(facts.graph.event_table.kind == EventKind.RUNTIME)
-    times = facts.pauses_of(pausing)
+    pausing = (facts.pause_times > 0) & facts.repeated
+    pausing &= ~facts.owned_by(facts.graph.event_table.kind == EventKind.RUNTIME)
+    times, ends = facts.pauses_of(pausing)
     time_ns = int(times.sum())
     saved = min(time_ns, facts.busiest_stream_idle_ns)
     if not facts.is_notable(saved) or may_be_polling(facts):
@@ -113,27 +118,26 @@ def host_pauses(facts: PathFacts) -> Fired | None:
     silent = facts.segments_in_classes(BoundBy.CPU_GAP)
     is_silent = 2 * int(facts.pause_times[silent].sum()) > time_ns
     name = facts.name_around(pausing, facts.pause_times)
+    before = None if name else _launched_at(facts, int(ends[times.argmax()]))
     said = {
         "lost": facts.lost(time_ns, facts.bounds.pauses_ns), "shortest_ns": int(times.min()),
-        "are_many": len(times) > 1, "name": name, "before": None if name else _launched_after_longest_pause(facts),
-        "asks_for_stacks": is_silent and not facts.has_stacks,
+        "are_many": len(times) > 1, "name": name, "before": before,
+        "asks_for_stacks": is_silent and not facts.has_stacks, "of_step": _step_words(facts),
     }  # fmt: skip
     confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium"
     return Fired(evidence, confidence, saved, said)
 
 
-def _launched_after_longest_pause(facts: PathFacts) -> str | None:
-    """Name the operator, or else the call, with which the longest pause of a rank's window ends."""
-    window, events, graph = facts.path.window, facts.graph.event_table, facts.graph
-    if graph.is_job:  # the longest one may be on another rank than the path
-        return None
-    every = [of.pauses.clip(window.start_ns, window.end_ns) for of in device_launches(graph)]
-    ends = np.concatenate([np.zeros(0, np.int64), *(of.end for of in every)])
-    if not len(ends):
-        return None
-    longest = ends[int(np.argmax(np.concatenate([of.end - of.start for of in every])))]
-    calls = np.flatnonzero((events.start == longest) & (events.kind == EventKind.RUNTIME))
-    if not len(calls):
+def _step_words(facts: PathFacts) -> str:
+    """Return the number of the step that is the window; nothing of other windows."""
+    return "" if facts.path.window.step is None else str(facts.path.window.step)
+
+
+def _launched_at(facts: PathFacts, end_ns: int) -> str | None:
+    """Name the operator, or else the call, with which a pause of a rank's window ends."""
+    events, graph = facts.graph.event_table, facts.graph
+    calls = np.flatnonzero((events.start == end_ns) & (events.kind == EventKind.RUNTIME))
+    if graph.is_job or not len(calls) or end_ns >= facts.path.window.end_ns:  # ranks may launch at the same time
         return None
     operator = int(graph.outermost_operator[calls[0]])
     return graph.name_of(operator if operator >= 0 else int(calls[0]))
@@ -144,7 +148,8 @@ def _without_pauses(facts: PathFacts, _: Evidence) -> Change:
 
     def change(draft: ModifiedWindow) -> None:
         meant = draft.base.may_change & ~take_or(in_driver, draft.base.parts.owner, otherwise=False)
-        draft.factor[meant] *= 1.0 - pause_shares(draft.base)[meant]
+        pauses = np.maximum(pause_shares(draft.base) - start_up_shares(draft.base), 0.0)
+        draft.factor[meant] *= 1.0 - pauses[meant]
 
     return change
 
@@ -154,10 +159,10 @@ LAUNCHING = (
         "host_pauses", "host", host_pauses,
         action="Shorten the host's {pauses:#pause}{name:+, mostly in {name:name}}",
         why="For " + LOST + " the host works without a launch: {pauses:#pause} of "
-        "{are_many:+{shortest_ns:time} to }{longest_ns:time}{before:+, the longest before {before:name}}. CUDA graphs "
-        "and faster launches do not remove pauses. hta-graph idle-time lists them{asks_for_stacks:+; record "
-        "with_stack=True to see what Python does there}.",
-        lead=Lead("pauses of the host", "without them"),
+        "{are_many:+{shortest_ns:time} to }{longest_ns:time}{before:+{are_many:+, the longest} before {before:name}}. "
+        "CUDA graphs and faster launches do not remove pauses. hta-graph idle-time{of_step:+ --step {of_step}} lists "
+        "them{asks_for_stacks:+; record with_stack=True to see what Python does there}.",
+        change="shorter pauses of the host",
         bound=lambda facts, _: facts.priced.shorter_pauses_ns,
         remedy=_without_pauses,
         ends_with_its_time=True,
@@ -169,7 +174,7 @@ LAUNCHING = (
         why="The GPU is launch-bound: the host takes {host_per_launch_ns:time} per launch ({launches:,} launches), and "
         "the launched work takes {median_kernel_ns:time} (median). Larger batches, or fewer and larger operators, also "
         "help.{waits:+ Remove the host's {waits:#wait} for the GPU before capturing a CUDA graph.}",
-        lead=Lead("launch overhead"),
+        change="CUDA graphs or torch.compile",
         bound=lambda facts, _: facts.priced.faster_launches_ns,
         remedy=named_scenario("cuda_graphs"),
     ),
@@ -384,14 +389,14 @@ def loading_of_window(facts: PathFacts) -> Fired | None:
     return Fired({"loading_ns": most_ns, "largest": []}, "high", most_ns, said)
 
 
-def _waiting_rule(name: str, does: str, action: str, lead: Lead, remedy: Remedy, fires: Fires) -> Rule:
+def _waiting_rule(name: str, does: str, action: str, change: str, remedy: Remedy, fires: Fires) -> Rule:
     """Return a rule about waits of the host for the GPU, which cannot launch ahead, nor load data, meanwhile."""
     why = (
         "The host " + does + " {waits:times}" + WHERE + " and cannot launch ahead{is_on_path:+: afterwards the GPU "
         "waits " + LOST + " for the host}.{loads:+ Data loading is not counted; without the wait it could overlap with "
         "GPU work.}"
     )
-    return Rule(name, "wait", fires, why, action, lead=lead, bound=_running_ahead, remedy=remedy)
+    return Rule(name, "wait", fires, why, action, change=change, bound=_running_ahead, remedy=remedy)
 
 
 def _running_ahead(facts: PathFacts, _: Evidence) -> int:
@@ -406,7 +411,7 @@ WAITS = (
         why="{blocked:,} of {launches:#launch call} {is_setting:+return only after their kernel has ended}{is_setting:-"
         "are followed by a synchronization before the next launch}, so the host cannot launch ahead: the GPU is idle "
         "for {gpu_idle_ns:part}.{is_setting:+ A setting for debugging does this.}",
-        lead=Lead("a wait after each launch"),
+        change="no wait after each launch",
         bound=lambda facts, _: facts.priced.not_computing_ns,
         remedy=_without_blocking,
     ),
@@ -414,17 +419,19 @@ WAITS = (
         "values_read", "reads values from the GPU",
         "Keep values on the GPU: use masks or torch.where instead of boolean indexing and nonzero(), and call .item() "
         "and .cpu() less often",
-        Lead("waits for values read from the GPU", "without them"), _without_reads, values_read,
+        "no values read from the GPU", _without_reads,
+        values_read,
     ),
     _waiting_rule(
         "explicit_synchronisation", "synchronizes with the GPU",
         "Remove synchronization where no host code needs the result, or let streams wait for events",
-        Lead("synchronization"), _without_synchronisation, explicit_synchronisation,
+        "no explicit synchronization", _without_synchronisation, explicit_synchronisation,
     ),
     _waiting_rule(
         "waits_of_all_kinds", "waits for the GPU",
         "Read values less often, copy from pinned memory with non_blocking=True, and remove synchronization",
-        Lead("waits of the host for the GPU", "without them"), named_scenario("no_host_syncs"), waits_of_all_kinds,
+        "no waits of the host for the GPU",
+        named_scenario("no_host_syncs"), waits_of_all_kinds,
     ),
     Rule(
         "data_loading_exposed", "host", data_loading_exposed,
@@ -432,7 +439,7 @@ WAITS = (
         "prefetch_factor)}, or make batch preparation cheaper",
         why="{is_on_path:+Data loading is on the path for {loading_ns:part}{rank:rank}}{is_on_path:-Data loading "
         "delays the host's next launches}, mostly {name:name}.{in_process:+ It runs in the main process.}",
-        lead=Lead("data loading"),
+        change="data loading in other processes",
         bound=lambda facts, _: facts.priced.data_loading_ns(facts.path.data_load),
         remedy=named_scenario("data_loading_free"),
     ),
@@ -445,14 +452,15 @@ UPLOADS = (
         action="Pin the memory and copy with non_blocking=True, or keep the data on the GPU",
         why="{copies:#copy|copies} to the GPU from pageable memory" + WHERE + ": {copying_ns:part} of copying. The "
         "host is blocked meanwhile and cannot launch ahead: afterwards the GPU waits " + LOST + " for the host.",
-        lead=Lead("copies from pageable memory", "from pinned memory"),
+        change="copies from pinned memory",
         bound=_running_ahead,
         remedy=_without_blocking_uploads,
     ),
     _waiting_rule(
         "blocking_uploads", "waits for copies to the GPU",
         "Copy to the GPU with non_blocking=True from pinned memory (pin_memory=True), before the data is needed",
-        Lead("waits for copies to the GPU", "without them"), _without_pinned_waits, blocking_uploads,
+        "uploads that do not block", _without_pinned_waits,
+        blocking_uploads,
     ),
 )  # fmt: skip
 """The same about copies to the GPU."""
@@ -470,12 +478,12 @@ def idle_between_steps(facts: PathFacts) -> Fired | None:
     if bounds is None:
         return None
     begun, first = bounds
-    idle_ns = first - begun - int(np.diff(facts.busy.covered_until(np.array([begun, first])))[0])
-    others = facts.busy.gaps(first, facts.path.window.end_ns)
+    idle_ns = first - begun - int(np.diff(facts.busy_or_unknown.covered_until(np.array([begun, first])))[0])
+    others = facts.busy_or_unknown.gaps(first, facts.path.window.end_ns)
     usual_ns = int(np.median(others.end - others.start)) if len(others.start) else 0
     pieces = facts.path.segment_table
     inside = facts.segments_in_classes(*HOST_CLASSES) & (pieces.start < first) & (pieces.end > begun)
-    loads = facts.segments_in_classes(BoundBy.DATA_LOADING)
+    loads = facts.segments_in_classes(BoundBy.DATA_LOADING) | ~facts.repeated
     if (
         not facts.is_notable(idle_ns)
         or idle_ns < UNLIKE_OTHERS * usual_ns
@@ -520,7 +528,7 @@ def python_bound(facts: PathFacts) -> Fired | None:
         return None
     pieces, kind = facts.path.segment_table, facts.graph.event_table.kind
     in_python = facts.segments_in_classes(BoundBy.CPU_GAP) & (pieces.event >= 0)
-    in_python &= kind[pieces.event] == EventKind.PYTHON_FUNCTION
+    in_python &= (kind[pieces.event] == EventKind.PYTHON_FUNCTION) & facts.repeated
     # A frame may wait for what Gloo does on another thread, which is another rule's.
     in_python &= 2 * facts.times_during(in_python, facts.graph.event_flags.gloo_collective) < facts.lengths
     time_ns = facts.time_of(in_python)
@@ -529,8 +537,20 @@ def python_bound(facts: PathFacts) -> Fired | None:
         return None
     largest = facts.largest_records(in_python)
     evidence = {"python_ns": time_ns, "gpu_idle_ns": facts.gpu_idle_ns, "largest": largest}
-    said = {"rank": facts.main_rank(in_python), "is_most": largest[0]["time_ns"] >= MOST_OF_PYTHON * time_ns}
+    most = facts.open_most(in_python, facts.lengths * in_python, (EventKind.PYTHON_FUNCTION,))
+    name, inside_ns = most or (largest[0]["name"], largest[0]["time_ns"])
+    said = {
+        "rank": facts.main_rank(in_python), "name": name, "inside_ns": inside_ns, "is_in_one": most is not None,
+        "can_move": inside_ns >= MOST_OF_PYTHON * time_ns and not _is_step_itself(facts, name),
+    }  # fmt: skip
     return Fired(evidence, "low" if gpu_busy_meanwhile(facts) else "medium", saved, said)
+
+
+def _is_step_itself(facts: PathFacts, name: str) -> bool:
+    """Return whether a frame is what the loop is there for: a model's, or one that launches work of the GPU."""
+    rows = facts.graph.event_table.name == facts.graph.names.index(name)
+    is_model = MODEL_FRAME.match(name) is not None
+    return is_model or bool(rows[rows_with_work(facts.graph, EventKind.PYTHON_FUNCTION)].any())
 
 
 def _without_python(facts: PathFacts, _: Evidence) -> Change:
@@ -538,7 +558,11 @@ def _without_python(facts: PathFacts, _: Evidence) -> Change:
         raise QueryError("a program on the CPU consists of its Python, too: none of it is gone")
     is_frame = facts.graph.event_table.kind == EventKind.PYTHON_FUNCTION
     return with_factor(
-        lambda base: take_or(is_frame, base.parts.owner, otherwise=False) & (base.parts.bound == BoundBy.CPU_GAP)
+        lambda base: (
+            take_or(is_frame, base.parts.owner, otherwise=False)
+            & (base.parts.bound == BoundBy.CPU_GAP)
+            & (2 * start_up_shares(base) <= 1)
+        )
     )
 
 
@@ -552,11 +576,11 @@ IDLE_BETWEEN_STEPS = Rule(
 
 PYTHON_BOUND = Rule(
     "python_bound", "host", python_bound,
-    action="{is_most:+Move {largest[0][name]:name} out of the loop, or to another thread or process}{is_most:-Run less "
-    "Python between operators, first in {largest[0][name]:name}}",
-    why="The path is in Python for {python_ns:part}{rank:rank}, mostly in {largest[0][name]:name} "
-    "({largest[0][time_ns]:time}). Recording stacks slows Python down.",
-    lead=Lead("Python between operators"),
+    action="{can_move:+Move {name:name} out of the loop, or to another thread or process}{can_move:-Run less Python "
+    "between operators, first in {name:name}}",
+    why="The path is in Python for {python_ns:part}{rank:rank}, {is_in_one:+mostly}{is_in_one:-longest} in {name:name} "
+    "({inside_ns:time}). Recording stacks slows Python down.",
+    change="less Python between operators",
     bound=lambda facts, _: facts.priced.of_host_rows(facts.graph.event_table.kind == EventKind.PYTHON_FUNCTION),
     remedy=_without_python,
 )  # fmt: skip

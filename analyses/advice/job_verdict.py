@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyses.display.labels import SHORT, SHORT_IN_JOBS
@@ -22,6 +22,9 @@ UNEXPLAINED = "unexplained"
 RANKS_NAMED = 3
 """More ranks than this are counted."""
 
+ABOUT_AS_MUCH = 0.9
+"""Ranks that cause at least this share of the most that one causes are named together."""
+
 NEARLY_ALL, MUCH = 0.8, 0.1
 """Who causes this share of the waiting is not one of several; delays below this share of a step are small."""
 
@@ -32,9 +35,14 @@ REASONS: Mapping[str, str] = {
     "mostly_unmatched": "most communication has no partner on another rank",
     "several_ranks": "other ranks cause much of the waiting, too",
     "little": "the delay is a small share of a step, or close to the clock error",
-    "by_chance": "the delays may be chance: too few steps, and no single cause",
+    "by_chance": "the delays may be chance: too few steps, or no single cause",
 }
 """Why a verdict is not firm."""
+WHY_NONE = {
+    **REASONS, "several_ranks": "several ranks cause the waiting", "little": "each delay is a small share of a step",
+    "by_chance": "the delays may be chance",
+}  # fmt: skip
+"""Why no rank is named."""
 
 
 def sentence(found: JobVerdict, window: str, hosts: Mapping[int, str]) -> str:
@@ -119,22 +127,92 @@ def waiting_caused(found: JobVerdict) -> str:
 
 
 def nobody(found: JobVerdict, host: str) -> str:
-    """Say that no rank alone delays a job, and which one causes most; or that the recording does not show it."""
+    """Say that no rank delays a job, or that the recording does not show one, and why; a rank is not named."""
+    why = WHY_NONE[found.reason or "no_cause_known"]
     if not found.ranks or not found.share_of_waiting:
-        why = REASONS[found.reason or "no_cause_known"]
-        if found.ranks:
-            return f"rank {found.ranks[0]} mostly arrives last, but {why}"
         return f"no rank delays the others: {why}" if found.reason == "no_waiting" else f"no rank is named: {why}"
-    rank, share = f"rank {found.ranks[0]}", f"{_part(found)} of the waiting with a known cause"
     size = f"{brief_duration(found.median_caused_ns)}, {brief_share(found.share_of_step)} of a step"
     if found.share_of_waiting >= NEARLY_ALL and found.median_caused_ns and found.share_of_step < MUCH:
-        return f"no rank delays the others by much: {rank} causes {share}, but that is little ({size}){host}"
+        return f"no rank delays the others by much: the largest delay is small ({size}){host}"
     if found.share_of_waiting >= NEARLY_ALL and found.reason == "by_chance":
         steps = "one step" if found.compared == 1 else f"{found.compared} steps"
-        return (
-            f"no rank clearly delays the others: {rank} causes {share} ({size}), which may be chance in {steps}{host}"
-        )
-    return f"no rank alone delays the others: {rank} causes the most, {share}{host}"
+        return f"no rank clearly delays the others: the largest delay ({size}) may be chance in {steps}{host}"
+    return f"no rank alone delays the others: {why}{host}"
+
+
+def most_of_the_waiting(found: JobVerdict, caused_ns: Mapping[int, int]) -> list[str]:
+    """Name the rank that causes most waiting with a known cause, or those that cause about as much; or the last one.
+
+    Args:
+        found: the verdict, which names no rank.
+        caused_ns: the waiting that each rank causes.
+    """
+    if not found.ranks:
+        return []
+    most, total = max(caused_ns.values(), default=0), sum(caused_ns.values())
+    if not found.share_of_waiting or not most:
+        return [f"Rank {found.ranks[0]} mostly arrives last."]
+    ranks = sorted(rank for rank, ns in caused_ns.items() if ns >= ABOUT_AS_MUCH * most)
+    share = brief_share(most / total)
+    of = "of the waiting with a known cause"
+    if len(ranks) > 1:
+        return [f"{_ranks_named(ranks)} each cause about the same, {share} {of}."]
+    return [f"Rank {ranks[0]} causes the most, {'all' if most == total else share} {of}."]
+
+
+def job_sentences(
+    found: JobVerdict, window: str, hosts: Mapping[int, str], caused_ns: Mapping[int, int], host: str = ""
+) -> list[str]:
+    """Say which rank delays a job and how much of the waiting it causes; or that none does and which causes most."""
+    if found.firmness != "none":
+        return [sentence(found, window, hosts), waiting_caused(found)]
+    return [nobody(found, host), *most_of_the_waiting(found, caused_ns)]
+
+
+def with_recording(
+    said: Sequence[str], found: JobVerdict, late: Mapping[int, int], missing: Sequence[int]
+) -> list[str]:
+    """Add which recordings begin late, first if no rank is named, and which ranks have no trace."""
+    begun = recorded_late(late)
+    return [*said, *begun, *not_given(missing)] if found.firmness != "none" else [*begun, *said, *not_given(missing)]
+
+
+def _ranks_named(ranks: Sequence[int]) -> str:
+    """Name ranks, or count many.
+
+    >>> _ranks_named([3]), _ranks_named([0, 2]), _ranks_named([0, 1, 2, 3])
+    ('Rank 3', 'Ranks 0 and 2', '4 ranks')
+    """
+    if len(ranks) > RANKS_NAMED:
+        return f"{len(ranks):,} ranks"
+    return f"Rank{'s' * (len(ranks) > 1)} {enumerated(ranks)}"
+
+
+def recorded_late(late: Mapping[int, int]) -> list[str]:
+    """Say that recordings begin later than the first one (ns): what ranks did before is unknown.
+
+    >>> recorded_late({7: 7_513_000})
+    ["rank 7's recording starts 7.51 ms later than the first one; what the rank did before is unknown"]
+    """
+    said = [
+        f"rank {rank}'s recording starts {brief_duration(ns)} later than the first one" for rank, ns in late.items()
+    ]
+    if len(late) > RANKS_NAMED:
+        said = [f"{len(late):,} recordings start up to {brief_duration(max(late.values()))} later than the first one"]
+    return [f"{', '.join(said)}; what {'the rank' if len(late) == 1 else 'these ranks'} did before is unknown"] * bool(
+        late
+    )
+
+
+def not_given(ranks: Sequence[int]) -> list[str]:
+    """Say that traces of ranks are missing.
+
+    >>> not_given([3]), not_given(range(9)), not_given([])
+    (['Rank 3 has no trace; whether it delays the others is unknown.'], \
+['9 ranks have no trace; whether they delay the others is unknown.'], [])
+    """
+    has, delay = ("has", "it delays") if len(ranks) == 1 else ("have", "they delay")
+    return [f"{_ranks_named(ranks)} {has} no trace; whether {delay} the others is unknown."] if ranks else []
 
 
 def _part(found: JobVerdict) -> str:

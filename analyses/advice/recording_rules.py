@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from analyses.advice.facts import PathFacts
+from analyses.advice.facts import UNRECORDED_SHARE, PathFacts
 from analyses.advice.host_facts import may_be_polling
-from analyses.advice.rule import HOW_TO_RECORD, Evidence, Fired, Rule
+from analyses.advice.rule import HOW_TO_RECORD, RECORD_FEWER_STEPS, Evidence, Fired, Rule
+from analyses.declare.missing_work import rows_of_a_gpu_program
 from hta_graph.base.arrays import distinct
-from hta_graph.model import BoundBy, EventKind, Reason
+from hta_graph.model import BoundBy, Reason
+from hta_graph.paths.start_up import start_up_calls
 
 SILENT_SHARE = 0.1
 """Time without an operator is reported from this share of the window on."""
 
 LEAST_SILENT_NS = 1_000_000
 """Less than 1 ms is not worth another recording."""
-
-START_UP_CALL_NS = 10_000_000
-"""No call of a running program takes 10 ms but for waits and launches: it makes a context or loads code."""
 
 
 def no_python_stacks(facts: PathFacts) -> Fired | None:
@@ -63,16 +60,26 @@ def causes_not_recorded(facts: PathFacts) -> Fired | None:
     if not facts.is_largely_unexplained or no_sync_records(facts) or begun_too_late(facts):
         return None
     reason, time_ns = max(facts.path.by_reason_ns.items(), key=lambda item: item[1])
+    if reason == Reason.NOT_RECORDED.label and work_not_recorded(facts):
+        return None
     evidence = {"unexplained_ns": facts.path.by_bound_ns[BoundBy.UNEXPLAINED.label], "reason": reason}
     return Fired(evidence, said={"time_ns": time_ns, "how": HOW_TO_RECORD[reason]})
 
 
 def no_gpu_rows(facts: PathFacts) -> Fired | None:
     """The host launches work, and the trace holds no row of a GPU."""
-    calls = 0 if facts.has_gpu_rows else int(facts.graph.event_flags.enqueueing_call.sum())
-    if not calls:
+    shown_by = "" if facts.has_gpu_rows else rows_of_a_gpu_program(facts.graph)
+    if not shown_by:
         return None
-    return Fired({"enqueueing_calls": calls})
+    return Fired({"enqueueing_calls": int(facts.graph.event_flags.enqueueing_call.sum())}, said={"shown_by": shown_by})
+
+
+def work_not_recorded(facts: PathFacts) -> Fired | None:
+    """For much of the window launched work is not recorded, while other work is."""
+    time_ns = facts.not_recorded_ns
+    if not facts.is_notable(time_ns, UNRECORDED_SHARE):
+        return None
+    return Fired({"not_recorded_ns": time_ns})
 
 
 def start_up_recorded(facts: PathFacts) -> Fired | None:
@@ -81,13 +88,7 @@ def start_up_recorded(facts: PathFacts) -> Fired | None:
     steps = graph.steps()
     if steps and path.window.step != steps[0].number and not path.window.is_whole:
         return None
-    events, flags = graph.event_table, graph.event_flags
-    once = np.flatnonzero(events.end - events.start >= START_UP_CALL_NS)
-    once = once[events.kind[once] == EventKind.RUNTIME]
-    once = once[~(flags.blocking_call[once] | flags.enqueueing_call[once])]
-    if not len(once):
-        return None
-    chosen = facts.segments_in_classes(BoundBy.CPU_BOUND) & facts.owned_by(facts.event_mask(once))
+    chosen = facts.segments_in_classes(BoundBy.CPU_BOUND) & facts.owned_by(facts.event_mask(start_up_calls(graph)))
     time_ns = facts.time_of(chosen)
     if not facts.is_notable(time_ns):
         return None
@@ -128,8 +129,13 @@ RECORDING = (
     Rule(
         "no_gpu_rows", "recording", no_gpu_rows,
         action="Record with ProfilerActivity.CUDA and without hardware counters",
-        why="The host makes {enqueueing_calls:#launch call}, but the trace has no GPU activity. Without it, there are "
+        why="The trace has {shown_by}, but no GPU activity. Without it, there are "
         "no results about the GPU.",
+    ),
+    Rule(
+        "work_not_recorded", "recording", work_not_recorded,
+        action=RECORD_FEWER_STEPS,
+        why="Launched work is not recorded for {not_recorded_ns:part}: whether the GPU worked or was idle is unknown.",
     ),
     Rule(
         "start_up_recorded", "recording", start_up_recorded,

@@ -22,7 +22,7 @@ from hta_graph.paths.intervals import union
 from hta_graph.what_if.changes import Change
 from hta_graph.what_if.modified_window import ModifiedWindow
 from hta_graph.what_if.replay_graph import ReplayGraph
-from hta_graph.what_if.scenarios import scenario
+from hta_graph.what_if.scenarios import scenario, start_up_shares
 
 Confidence = Literal["high", "medium", "low"]
 """High: the trace records it. Medium: it rests on inference, or on time that a recording itself lengthens or that may
@@ -51,23 +51,16 @@ class Fired(NamedTuple):
 Fires = Callable[[PathFacts], Fired | None]
 
 
-class Lead(NamedTuple):
-    """How a headline names what a rule of advice is about, and under which condition its saving is made."""
-
-    what: str
-    condition: str = "without it"
-
-
 @dataclass(frozen=True)
 class PathFinding:
     """What a rule finds: sentences for people, and its evidence as JSON has it (times in ns).
 
     Of a verdict ``text`` is the sentence and ``detail`` is what follows it; of advice ``action`` is what to do, in one
-    imperative line without a period, and ``text`` is why. ``saves_at_most_ns`` is ``None`` where nothing is to be
-    saved: of the verdict, and of how to record. ``saves_ns`` is what replay predicts; ``None`` where no change of the
-    graph stands for the remedy, or without replay; ``takes_longer`` may name an item that takes a rank longer than the
-    others, and its class. ``bound_ns`` is what the rows of the priced window allow at most;
-    ``is_cut``: replay promises more, and ``saves_ns`` is that bound.
+    imperative line without a period, ``change`` names that as a thing, and ``text`` is why. ``saves_at_most_ns`` is
+    ``None`` where nothing is to be saved: of the verdict, and of how to record. ``saves_ns`` is what replay predicts;
+    ``None`` where no change of the graph stands for the remedy, or without replay; ``takes_longer`` may name an item
+    that takes a rank longer than the others, and its class. ``bound_ns`` is what the rows of the priced window allow;
+    ``is_cut``: replay promises more, and ``saves_ns`` is that bound. ``doubt`` says why replay is not sure, or unknown.
     """
 
     text: str
@@ -78,9 +71,11 @@ class PathFinding:
     saves_ns: int | None = None
     takes_longer: tuple[str | None, str] | None = None
     action: str = ""
+    change: str = ""
     detail: str = ""
     bound_ns: int | None = None
     is_cut: bool = False
+    doubt: str | None = None
 
     @property
     def saving(self) -> tuple[int, bool]:
@@ -88,6 +83,12 @@ class PathFinding:
         if self.saves_ns is None:
             return self.saves_at_most_ns or 0, True
         return self.saves_ns, self.is_cut
+
+    @property
+    def sure(self) -> str:
+        """How sure what it saves is."""
+        is_unknown = self.saves_ns is None and bool(self.saves_at_most_ns)
+        return "savings unknown" if is_unknown else f"{self.confidence} confidence"
 
     @property
     def sentences(self) -> str:
@@ -113,7 +114,8 @@ class Rule:
     """A rule, and all that is known of it.
 
     ``fires`` looks at a path, and returns None where it is not sure. ``action``, ``why`` and ``detail`` are templates
-    of the finding's texts; the verdict has no ``action``. ``bound`` is what the rows of the priced window allow it to
+    of the finding's texts; the verdict has no ``action``. ``change`` names what is changed then, where a saving is
+    named by it. ``bound`` is what the rows of the priced window allow it to
     save at most; ``remedy`` is the change that stands for following it, if one does. With ``ends_with_its_time`` the
     remedy saves no more than ``evidence["time_ns"]``: what else replay finds is not what is named.
     """
@@ -124,7 +126,7 @@ class Rule:
     why: str
     action: str = ""
     detail: str = ""
-    lead: Lead | None = None
+    change: str = ""
     bound: Bound | None = None
     remedy: Remedy | None = None
     ends_with_its_time: bool = field(default=False, kw_only=True)
@@ -137,11 +139,19 @@ class Rule:
     def finding(self, facts: PathFacts, fired: Fired) -> PathFinding:
         """Put what was seen into words."""
         values = {**fired.said, **fired.evidence}
-        why, action, detail = (filled(text, values, facts.length_ns) for text in (self.why, self.action, self.detail))
+        texts = (self.why, self.action, self.detail, self.change)
+        why, action, detail, change = (filled(text, values, facts.length_ns) for text in texts)
         if self.kind == "recording" and "recorder" in facts.graph.trace.settings:
             why, action = in_words_of_nsight(why), in_words_of_nsight(action)
         return PathFinding(
-            why, fired.evidence, fired.confidence, fired.saves_at_most_ns, self.name, action=action, detail=detail
+            why,
+            fired.evidence,
+            fired.confidence,
+            fired.saves_at_most_ns,
+            self.name,
+            action=action,
+            detail=detail,
+            change=change,
         )
 
 
@@ -181,7 +191,7 @@ def named_scenario(name: str) -> Remedy:
     return lambda _, __: scenario(name)
 
 
-def shorter_during(facts: PathFacts, rows: Bools, share: float) -> Change:
+def shorter_during(facts: PathFacts, rows: Bools, share: float, *, keeps_start_up: bool = False) -> Change:
     """Let the host's work be shorter by a share of its time in which any of some events is open."""
     events = facts.graph.event_table
 
@@ -189,17 +199,22 @@ def shorter_during(facts: PathFacts, rows: Bools, share: float) -> Change:
         parts, open_ = draft.base.parts, union(events.start[rows], events.end[rows])
         beside = open_.covered_until(parts.start + parts.length) - open_.covered_until(parts.start)
         on_host = draft.base.may_change & np.isin(parts.bound, HOST_CLASSES)
+        if keeps_start_up:
+            on_host &= 2 * start_up_shares(draft.base) <= 1
         draft.factor[on_host] *= 1 - share * (beside / np.maximum(parts.length, 1))[on_host]
 
     return change
 
 
+RECORD_FEWER_STEPS = "Record again: fewer steps, after a warm-up step of the profiler (schedule(warmup=1, active=…))"
 HOW_TO_RECORD: Mapping[str, str] = {
     "before_recording": "Start the profilers of all ranks before the same step",
     "missing_graph_node": "Record again, for fewer steps: the profiler dropped nodes of CUDA graphs",
     "wait_without_record": "Record with with_stack=True to see which code waits",
     "other_rank": "Record all ranks and analyze them together",
     "clock_fault": "Record again: timestamps contradict each other",
+    "not_recorded": RECORD_FEWER_STEPS,
+    "stream_held": "Annotate the host function, or the code that writes the memory: only the call is recorded",
     "unknown": "Record with with_stack=True and enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)",
 }
 """By reason for being unexplained what the next trace should hold."""

@@ -1,10 +1,4 @@
-"""Rules about the process around a loop: code that is compiled or loaded, garbage, memory of the driver.
-
-The first launch of a kernel loads its code, and the GPU is idle meanwhile:
-
-host     [op|launch ~~~~ loads code ~~~~]   [op|launch]   [op|launch]
-stream                                   [kernel]    [kernel]    [kernel]
-"""
+"""Rules about the process around a loop: code that is compiled or loaded, garbage, memory of the driver."""
 
 from __future__ import annotations
 
@@ -13,57 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from analyses.advice.facts import HOST_CLASSES, PathFacts
-from analyses.advice.rule import Evidence, Fired, Lead, Rule, shorter_during, with_factor, with_own_factors
+from analyses.advice.rule import Evidence, Fired, Rule, shorter_during, with_factor, with_own_factors
 from hta_graph.base.arrays import distinct, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import memoized
-from hta_graph.model import Bools, BoundBy, EdgeKind, Ids, Ints
-from hta_graph.paths.gpu_activity import activities
+from hta_graph.model import Bools, BoundBy, Ints
+from hta_graph.paths.start_up import code_loading_calls, iteration_ends, usual_launch_ns
 from hta_graph.what_if.changes import Change
-
-LOADING_NS = 100_000
-"""A launch takes 2 to 20 µs, and code of one kernel 0.1 ms to seconds to load."""
-TIMES_USUAL = 10
-"""A launch that loads takes this multiple of the usual one at least; those below differ by chance."""
-IDLE_BEFORE_NS = 10_000
-"""A launch that waits for room in its queue returns while the GPU works; one that loads while it has been idle."""
-
-
-@memoized
-def code_loading_calls(graph: DependencyGraph) -> Ids:
-    """Return the calls that load code: by name, and first launches of a kernel that take long while the GPU is idle."""
-    launches, events = graph.edges_of(EdgeKind.LAUNCH), graph.event_table
-    order = np.argsort(launches.source_ns, kind="stable")
-    call, work = launches.source[order], launches.target[order]
-    first = np.unique(events.name[work], return_index=True)[1] if len(work) else np.zeros(0, np.int64)
-    call, work = call[first], work[first]
-    length = events.end[call] - events.start[call]
-    ready = np.minimum(events.end[call], events.start[work])
-    busy = activities(graph).busy()
-    is_idle = busy.covered_until(ready) == busy.covered_until(ready - IDLE_BEFORE_NS)
-    # Code is there before its kernel starts: a call that takes long behind that does something else.
-    loads = is_idle & (2 * (events.start[work] - events.start[call]) >= length)
-    loads &= (length >= LOADING_NS) & (length >= TIMES_USUAL * usual_launch_ns(graph))
-    by_name = np.flatnonzero(graph.event_flags.code_loading_call).astype(np.int32)
-    return distinct(np.concatenate([call[loads], by_name]))
-
-
-@memoized
-def usual_launch_ns(graph: DependencyGraph) -> int:
-    """Return how long a launching call takes that waits for nothing (ns): a tenth is shorter; 0 without any."""
-    calls, events = distinct(graph.edges_of(EdgeKind.LAUNCH).source), graph.event_table
-    return _tenth(np.sort(events.end[calls] - events.start[calls]).tolist()) if len(calls) else 0
-
-
-def _tenth(ordered: list[int]) -> int:
-    """Return ``np.percentile(ordered, 10)``, which would load numpy's masked arrays (9 ms).
-
-    >>> [_tenth(list(range(0, 10 * count, 10))) for count in (1, 2, 7, 11)]
-    [0, 1, 6, 10]
-    """
-    at, share = divmod((len(ordered) - 1) * 0.1, 1)
-    low, high = ordered[int(at)], ordered[min(int(at) + 1, len(ordered) - 1)]
-    return int(low + (high - low) * share if share < 1 / 2 else high - (high - low) * (1 - share))
 
 
 def code_loading(facts: PathFacts) -> Fired | None:
@@ -150,13 +99,48 @@ def garbage_collection(facts: PathFacts) -> Fired | None:
     return Fired(evidence, "high", found.saved, {"is_asked": 2 * asked > count})
 
 
+def _sharing_calls(graph: DependencyGraph) -> Bools:
+    """Mark the calls that share memory with other processes, and those of the same operators that map it."""
+    flags, around = graph.event_flags, graph.operator_around
+    operators = distinct(around[flags.sharing_call])
+    maps = flags.segment_call & np.isin(around, operators[operators >= 0])
+    calls: Bools = flags.sharing_call | maps
+    return calls
+
+
+def memory_sharing(facts: PathFacts) -> Fired | None:
+    """Processes share memory in the window: handles are exchanged once, when it is first used."""
+    events = facts.graph.event_table
+    chosen = facts.owned_by(_sharing_calls(facts.graph)) & facts.segments_in_classes(BoundBy.CPU_BOUND)
+    time_ns = facts.time_of(chosen)
+    saved = min(time_ns, facts.busiest_stream_idle_ns)
+    if not facts.is_notable(saved):
+        return None
+    rows = distinct(facts.path.segment_table.event[chosen])
+    evidence = {
+        "time_ns": time_ns, "calls": len(rows), "largest": facts.largest_records(chosen),
+        "sites": facts.sites(rows, events.end[rows] - events.start[rows]),
+    }  # fmt: skip
+    return Fired(evidence, "high", saved)
+
+
+def _without_sharing(facts: PathFacts, _: Evidence) -> Change:
+    shares = _sharing_calls(facts.graph)
+    return with_factor(lambda base: take_or(shares, base.parts.owner, otherwise=False))
+
+
+UNCACHED_CALLS = 20
+"""A caching allocator that runs out of room returns its free blocks in a few calls; without one, each tensor is freed
+by a call of its own."""
+
+
 def driver_allocations(facts: PathFacts) -> Fired | None:
     """Memory is allocated from the driver, or returned, after warm-up too: the caching allocator runs out of room."""
-    pieces, events, steps = facts.path.segment_table, facts.graph.event_table, facts.graph.steps()
-    if not steps:  # where the warm-up ends is unknown
+    pieces, events, ends = facts.path.segment_table, facts.graph.event_table, iteration_ends(facts.graph)
+    if not len(ends):  # where the warm-up ends is unknown
         return None
     chosen = facts.owned_by(facts.graph.event_flags.allocation_call)
-    chosen &= pieces.start >= steps[0].end_ns
+    chosen &= pieces.start >= ends[0]
     time_ns = facts.time_of(chosen)
     saved = min(time_ns, facts.busiest_stream_idle_ns)
     if not facts.is_notable(saved):
@@ -171,15 +155,19 @@ def driver_allocations(facts: PathFacts) -> Fired | None:
         "sites": facts.sites(rows, events.end[rows] - events.start[rows]), "largest": facts.largest_records(chosen),
     }  # fmt: skip
     pins = 2 * pinning_ns > time_ns
+    window = facts.path.window
+    iterations = int(np.count_nonzero((ends > max(window.start_ns, ends[0])) & (ends <= window.end_ns)))
+    uncached = not (pins or expands) and releases >= UNCACHED_CALLS * max(iterations, 1)
     said = {
-        "rank": facts.main_rank(chosen), "pins": pins, "grows": expands and not pins, "varies": not (expands or pins),
-        "returned": 0 if pins else releases, "is_one": releases == 1,
+        "rank": facts.main_rank(chosen), "pins": pins, "grows": expands and not pins, "uncached": uncached,
+        "varies": not (expands or pins or uncached), "returned": 0 if pins else releases, "is_one": releases == 1,
+        "on_amd": flags.amd_call.any(),
     }  # fmt: skip
     return Fired(evidence, "high", saved, said)
 
 
 def _without_allocations(facts: PathFacts, _: Evidence) -> Change:
-    after = facts.graph.steps()[0].end_ns
+    after = iteration_ends(facts.graph)[0]
     allocates = facts.graph.event_flags.allocation_call
     return with_factor(lambda base: take_or(allocates, base.parts.owner, otherwise=False) & (base.parts.start >= after))
 
@@ -192,14 +180,14 @@ PROCESS = (
         why="Loading code takes {time_ns:part} in {calls:#call}: first launches of kernels, or calls that load code. "
         "The longest is {name:name}{work:+ for {work:name}} ({longest_ns:time}{usual_launch_ns:+; a launch usually "
         "takes {usual_launch_ns:time}}). This happens once in a process.",
-        lead=Lead("code loading"), bound=_loading_at_most, remedy=_without_loading,
+        change="code loaded beforehand", bound=_loading_at_most, remedy=_without_loading,
     ),
     Rule(
         "compilation", "host", compilation,
         action="Run all shapes once before measuring or serving, or compile with dynamic=True",
         why="PyTorch compiles, tunes kernels or captures graphs for {time_ns:part}, mostly in {longest:name}. Compiled "
         "code is reused until a shape or a guard changes; TORCH_LOGS=recompiles shows why it is compiled again.",
-        lead=Lead("compilation"),
+        change="no compilation in the window",
         bound=lambda facts, _: facts.priced.of_host_rows(facts.graph.event_flags.compiles),
         remedy=lambda facts, _: shorter_during(facts, facts.graph.event_flags.compiles, 1.0),
     ),
@@ -210,20 +198,32 @@ PROCESS = (
         "gc.freeze() and gc.disable() before the loop, gc.collect(1) every hundredth step}",
         why="Python collects garbage for {time_ns:part}: {collections:#collection}, the longest of {longest_ns:time}. "
         "No Python thread runs meanwhile. Let all ranks collect in the same step.",
-        lead=Lead("garbage collection"),
+        change="garbage collected outside of steps",
         bound=lambda facts, _: facts.priced.of_host_rows(facts.graph.event_flags.collects_garbage),
         remedy=lambda facts, _: shorter_during(facts, facts.graph.event_flags.collects_garbage, 1.0),
+    ),
+    Rule(
+        "memory_sharing", "host", memory_sharing,
+        action="Set up shared memory before measuring or serving: exchange handles (symmetric memory, CUDA IPC) once "
+        "and keep them",
+        why="Sharing memory between processes takes {time_ns:part} in {calls:#call}, mostly {largest[0][name]:name}. "
+        "This happens when the memory is first used.",
+        change="memory shared beforehand",
+        bound=lambda facts, _: facts.priced.of_host_rows(_sharing_calls(facts.graph)), remedy=_without_sharing,
     ),
     Rule(
         "driver_allocations", "host", driver_allocations,
         action="{pins:+Pin host memory once and reuse it: keep buffers, and let the data loader pin (pin_memory=True)}"
         "{grows:+Run the largest shapes first, pad shapes to a few sizes, and do not call torch.cuda.empty_cache()}"
-        "{varies:+Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad shapes to a few sizes}",
+        "{varies:+Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad shapes to a few sizes}"
+        "{uncached:+Let PyTorch cache memory (unset PYTORCH_NO_{on_amd:+HIP}{on_amd:-CUDA}_MEMORY_CACHING), or "
+        "allocate buffers once and reuse them}",
         why="Memory is allocated from the driver, or returned to it, after warm-up: {time_ns:part}{rank:rank} in "
         "{calls:#call}, mostly {largest[0][name]:name}. {pins:+Most of these calls pin memory of the host, or release "
         "it.}{returned:+{returned:,} of them {is_one:+returns}{is_one:-return} memory. }{grows:+Expandable segments "
-        "are in use: they still grow for each larger shape.}{varies:+Varying shapes or fragmented memory cause this.}",
-        lead=Lead("memory allocation"),
+        "are in use: they still grow for each larger shape.}{varies:+Varying shapes or fragmented memory cause this.}"
+        "{uncached:+Each tensor takes calls of its own: nothing caches memory.}",
+        change="no driver allocations",
         bound=lambda facts, _: facts.priced.of_host_rows(facts.graph.event_flags.allocation_call),
         remedy=_without_allocations,
     ),

@@ -11,14 +11,16 @@ from analyses.advice import headline
 from analyses.advice.facts import PathFacts
 from analyses.advice.host_facts import gpu_busy_meanwhile, host_may_poll
 from analyses.advice.rule import Confidence, Evidence, Fired, Rule
+from analyses.display.sentence_format import quoted
 from analyses.source.window_facts import short_labels
 from analyses.source.window_report import clock_lines, headline_lengths, headline_subject
 from hta_graph.attribution.replayed_names import replayed_names
 from hta_graph.base.arrays import distinct, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.event_names import row_labels
+from hta_graph.graph.event_names import row_labels, wrapped_frames
 from hta_graph.model import BoundBy, Ids, Reason
 from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.paths.unexplained_reasons import holding_calls
 
 
 def bound_by(facts: PathFacts) -> Fired:
@@ -33,12 +35,17 @@ def bound_by(facts: PathFacts) -> Fired:
         "window_ns": path.length_ns, "bound_by": bound, "time_ns": time_ns, "share": time_ns / facts.length_ns,
         "gpu_idle_ns": facts.gpu_idle_ns if facts.has_gpu_rows else None,
     }  # fmt: skip
+    return Fired(evidence, _confidence(facts), said={"headline": class_headline(facts, bound)})
+
+
+def class_headline(facts: PathFacts, bound: str, gain: str = "") -> str:
+    """Say what class a path is in for longest, of a job on which rank, and what is gained, as headlines begin that."""
     chosen = facts.segments_in_classes(next(one for one in BoundBy if one.label == bound))
-    text = headline.bound_by(
-        headline_subject(facts.of_window), short_labels(path.graph)[bound], evidence["share"],
-        facts.main_rank(chosen), headline_lengths(facts.of_window),
+    return headline.bound_by(
+        headline_subject(facts.of_window), short_labels(facts.graph)[bound], facts.share(facts.path.by_bound_ns[bound]),
+        facts.main_rank(chosen), headline_lengths(facts.of_window), gain,
+        others=meanwhile(facts) if bound == BoundBy.UNEXPLAINED.label else (),
     )  # fmt: skip
-    return Fired(evidence, _confidence(facts), said={"headline": text})
 
 
 def _confidence(facts: PathFacts) -> Confidence:
@@ -54,14 +61,15 @@ def largest_item(facts: PathFacts) -> Fired:
     """Name what takes most of the path."""
     graph, pieces, classes = facts.graph, facts.path.segment_table, len(BoundBy)
     owned = np.flatnonzero(pieces.event >= 0)
+    named = wrapped_frames(graph)[pieces.event[owned]]
     if not len(owned):
         return Fired({}, said=dict.fromkeys(SAID_OF_LARGEST) | {"is_nothing": True})
     codes, texts = row_labels(graph)
-    key = codes[pieces.event[owned]].astype(np.int64) * classes + pieces.bound[owned]
+    key = codes[named].astype(np.int64) * classes + pieces.bound[owned]
     sums = summed_by(key, facts.lengths[owned], classes * len(texts))
     largest = int(np.argmax(sums))
     name, bound, ns = texts[largest // classes], BoundBy(largest % classes).label, int(sums[largest])
-    rows = distinct(pieces.event[owned[key == largest]])
+    rows = distinct(named[key == largest])
     ranks = _rank_evidence(graph, rows)
     passed = ranks.get("ranks", [])
     said = {
@@ -90,7 +98,7 @@ def unexplained(facts: PathFacts) -> Fired:
     """Say how much has no cause, for which reasons, and what is known of its longest part."""
     path = facts.path
     total = path.by_bound_ns["unexplained"]
-    said: dict[str, Any] = dict.fromkeys(("replays", "replays_with_hole", "node_ns", *LONGEST))
+    said: dict[str, Any] = dict.fromkeys(("replays", "replays_with_hole", "node_ns", *MEANWHILE, *LONGEST))
     if not total:
         return Fired({"unexplained_ns": 0, "reasons_ns": {}}, said=said)
     said |= {"share": total / facts.length_ns, **largest_unexplained(path)}
@@ -100,10 +108,36 @@ def unexplained(facts: PathFacts) -> Fired:
         most = np.argmax(np.where(columns["replays"] != None, columns["end_ns"] - columns["start_ns"], -1))  # noqa: E711
         evidence |= {key: int(columns[key][most]) for key in ("replays", "replays_with_hole")}
         said["node_ns"] = node
-    return Fired(evidence, said=said)
+    return Fired(evidence, said={**said, **work_meanwhile(facts)})
 
 
-LONGEST = ("share", "longest_ns", "inside", "before", "is_last", "reason", "before_rank")
+WORKS_MEANWHILE, MOSTLY_WORKS = 0.1, 0.5
+"""Work in less of the unexplained time is not worth a sentence; in most of it the headline names it."""
+
+
+def work_meanwhile(facts: PathFacts) -> Evidence:
+    """Return what the GPU works on where the path has no cause, and how long: no idling, and perhaps what it waits for.
+
+    Of a job nothing: where it holds rank summaries, the rows are not there.
+    """
+    holes = facts.segments_in_classes(BoundBy.UNEXPLAINED)
+    busy = 0 if facts.graph.is_job else int(facts.gpu_busy_during(holes).sum())
+    if not busy or busy < WORKS_MEANWHILE * facts.time_of(holes):
+        return {}
+    (name, ns), (other, other_ns) = [*facts.largest_work_during(holes), (None, 0)][:2]
+    has_other = other_ns >= WORKS_MEANWHILE * busy
+    return {"busy_ns": busy, "name": name, "name_ns": ns, "other": other if has_other else None, "other_ns": other_ns}
+
+
+def meanwhile(facts: PathFacts) -> list[tuple[str, float]]:
+    """Name what the GPU works on in most of the unexplained time, with its share of the window."""
+    work = work_meanwhile(facts)
+    mostly = work and work["name_ns"] >= MOSTLY_WORKS * facts.class_ns(BoundBy.UNEXPLAINED)
+    return [(f"meanwhile the GPU works on {quoted(work['name'])} for", facts.share(work["name_ns"]))] if mostly else []
+
+
+MEANWHILE = ("busy_ns", "name", "name_ns", "other", "other_ns")
+LONGEST = ("share", "longest_ns", "inside", "before", "is_last", "reason", "held_by", "before_rank")
 
 REASON_CLAUSE: Mapping[str, str] = {
     "before_recording": "probably waited for work that was enqueued before the recording started",
@@ -111,7 +145,9 @@ REASON_CLAUSE: Mapping[str, str] = {
     "wait_without_record": "is a wait that the trace does not record",
     "other_rank": "is a wait for another rank",
     "clock_fault": "has timestamps that contradict each other",
+    "stream_held": "may be a host function, or a wait on memory, that held the stream",
     "unknown": "has no recorded cause",
+    "not_recorded": "is launched work that was not recorded",
 }
 """Each reason for being unexplained, as the verb of a sentence."""
 
@@ -128,8 +164,16 @@ def largest_unexplained(path: CriticalPath) -> Evidence:
     inside, before = found["while_in"][at], found["before"][at]
     return {
         "longest_ns": int(length[at]), "inside": inside, "before": before, "is_last": not before,
-        "reason": REASON_CLAUSE[found["reason"][at]],
+        "reason": REASON_CLAUSE[found["reason"][at]], "held_by": _holding_call(path, row, found["reason"][at]),
     }  # fmt: skip
+
+
+def _holding_call(path: CriticalPath, segment: int, reason: str) -> str | None:
+    """Name the call that may have held the stream of an unexplained part, where that is the reason."""
+    if reason != Reason.STREAM_HELD.label:
+        return None
+    call = int(holding_calls(path.graph, path.segment_table.event[[segment]])[0])
+    return path.graph.name_of(call) if call >= 0 else None
 
 
 def clock_fault(facts: PathFacts) -> Fired | None:
@@ -153,9 +197,11 @@ UNEXPLAINED = Rule(
     "unexplained", "verdict", unexplained,
     why="Unexplained: {share:-0 ms}{share:+{unexplained_ns:exact} ({share:percent}); the longest part "
     "({longest_ns:exact}}{inside:+, in {inside:short name}}{before:+, before {before:short name}}{is_last:+, after the "
-    "last work on the path}{reason:+) {reason}.}{before_rank:+) is before the recording of {before_rank} starts.}",
+    "last work on the path}{reason:+) {reason}.}{held_by:+ {held_by:name} was called before it.}{before_rank:+) is "
+    "before the recording of {before_rank} starts.}",
     detail="{node_ns:+{node_ns:exact} of it is CUDA graph nodes that were not recorded, in {replays_with_hole} of "
-    "{replays:#replay}.}",
+    "{replays:#replay}.{busy_ns:+ }}{busy_ns:+For {busy_ns:exact} of it the GPU works, mostly on {name:short name} "
+    "({name_ns:exact})}{other:+ and {other:short name} ({other_ns:exact})}{busy_ns:+.}",
 )  # fmt: skip
 
 CLOCK_FAULT = Rule("clock_fault", "verdict", clock_fault, why="{line}")

@@ -25,8 +25,8 @@ READING, RANKS, WINDOW, OUTPUT = "reading", "multiple ranks", "window", "output"
 
 
 SHOWN_BY_HELP_ALL = frozenset({
-    "all_rows", "cache", "capture", "cluster", "cpu_window", "data_load", "flight", "gpu_window", "instance", "jobs",
-    "memory", "no_cache", "regex", "salvage", "step_pattern", "summaries", "wide",
+    "all_rows", "cache", "capture", "cluster", "cpu_window", "data_load", "flight", "gpu_window", "ignore_records",
+    "instance", "jobs", "memory", "no_cache", "regex", "salvage", "step_pattern", "summaries", "wide",
 })  # fmt: skip
 """Options that many commands share and few questions need: ``--help-all`` and the manual list them."""
 METAVARS: Mapping[FlagReader, str] = {"count": "N", "file": "FILE", "microseconds": "US", "share": "SHARE"}
@@ -62,6 +62,11 @@ def add_traces(parser: argparse.ArgumentParser) -> None:
     )
     heading(parser, READING).add_argument("--rank", type=RANK, metavar="N", help="analyze only rank N")
     add_salvage(parser)
+    heading(parser, READING).add_argument(
+        "--ignore-records",
+        action="store_true",
+        help="infer dependencies instead of reading synchronization records and graph arrows, to compare; no cache",
+    )
 
 
 def add_salvage(parser: argparse.ArgumentParser) -> None:

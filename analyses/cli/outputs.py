@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
@@ -144,6 +145,10 @@ def print_first_sentence(json: str, lines: Iterable[Line]) -> None:
     from hta_graph.base.storage.output_paths import is_written_directly
 
     place = resolve_location(json)
+    try:
+        os.write(1, b"")
+    except OSError:
+        return  # who closed standard output has the answer in the file
     if json != "-" and (is_remote(place) or not is_written_directly(place)):
         print_lines([line for line in islice(lines, 1) if isinstance(line, str) and line])
 

@@ -70,6 +70,7 @@ class RankInputs(JobSource):
 
         ``inputs`` are those of one side of a comparison.
         """
+        ignores_records = getattr(options, "ignore_records", False)
         return cls(
             inputs=options.inputs if inputs is None else inputs,
             ranks=None if options.rank is None else [options.rank],
@@ -78,9 +79,10 @@ class RankInputs(JobSource):
             memory=getattr(options, "memory", None),
             cluster=getattr(options, "cluster", None),
             flight=getattr(options, "flight", None) or None,
-            cache=graph_cache(options),
+            cache=None if ignores_records else graph_cache(options),
             summaries=getattr(options, "summaries", None),
             step_patterns=tuple(getattr(options, "step_pattern", None) or ()),
+            ignore_records=ignores_records,
             captures=getattr(options, "capture", ()),
             left_out=options.left_out,
             report=partial(leave_out, options.left_out),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from analyses.cli.outputs import Outputs, print_first_sentence, print_lines, print_open_in_browser, write_json
@@ -28,11 +29,17 @@ if TYPE_CHECKING:
 def run_analysis(entry: IndexEntry, options: argparse.Namespace) -> None:
     """Run one analysis on every rank and write its answer."""
     window_args = WindowArgs.of(options)
-    scopes = scopes_of(read_ranks(RankInputs.of(options), window_args, entry.from_summaries), window_args)
+    graphs, outputs = read_ranks(RankInputs.of(options), window_args, entry.from_summaries), Outputs.of(options)
+    scopes = scopes_of(graphs, window_args)
     begin_stage(f"computing {entry.name}")
     analysis = catalogue.analysis(entry.name)
-    answer = analysis.answer(scopes, **entry.flags_in(options))
-    write_answer(entry.name, answer, scopes, Outputs.of(options), analysis.figure)
+    answer = analysis.answer_about(scopes, **entry.flags_in(options))
+    if analysis.judges and outputs.json:
+        from analyses.judgement.kept_verdict import judgement_of_ranks
+
+        judged = judgement_of_ranks(list(graphs.values()), window_args.window())
+        answer = replace(answer, keys={"judgement": judged, **answer.keys})
+    write_answer(entry.name, answer, scopes, outputs, analysis.figure)
 
 
 def read_ranks(
@@ -41,8 +48,7 @@ def read_ranks(
     """Read the graphs of all ranks; ``from_summaries`` is whether rank summaries answer the question."""
     if not window_args.per_step and not window_args.names_nothing:
         window_args.window()  # an invalid window is refused before anything is read
-    few = {"no": None, "yes": lambda _: window_args.summary_request(), "with causes": window_args.summary_with_causes}
-    return ranks.graphs_by_rank(few=few[from_summaries])
+    return ranks.graphs_by_rank(few=None if from_summaries == "no" else window_args.summary_with_causes)
 
 
 def scopes_of(graphs: Mapping[int, DependencyGraph], window_args: WindowArgs) -> list[Scope]:

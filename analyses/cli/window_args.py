@@ -92,29 +92,21 @@ class WindowArgs:
             return median_step_of_job(job, cpu_window=self.cpu_window, gpu_window=self.gpu_window)
         return median_step(cpu_window=self.cpu_window, gpu_window=self.gpu_window)
 
-    def summary_request(self, doings: int = 0) -> SummaryRequest:
-        """Return what summaries must answer about the window; ``doings`` is that of :class:`SummaryRequest`.
+    def summary_with_causes(self, ranks: int) -> SummaryRequest:
+        """Return what summaries must answer about the window, with the causes of waits, for a number of ranks.
 
         Raises:
             UsageError: instances are not numbers.
         """
         from hta_graph.multi_rank.summary.summarize import SummaryRequest
+        from hta_graph.multi_rank.summary_job import activities_per_rank
 
+        doings = activities_per_rank(ranks)
         if self.annotation is None:
             return SummaryRequest(doings=doings)
         first, last = _instances_of(self.instance)
         given = {"name": self.annotation, "regex": self.regex, "first": first, "last": last}
         return SummaryRequest(({**given, "cpu_window": self.cpu_window},), doings)
-
-    def summary_with_causes(self, ranks: int) -> SummaryRequest:
-        """Return the same with the causes of waits, for a number of ranks.
-
-        Raises:
-            UsageError: instances are not numbers.
-        """
-        from hta_graph.multi_rank.summary_job import activities_per_rank
-
-        return self.summary_request(activities_per_rank(ranks))
 
     def scopes(self, rank: int, graph: DependencyGraph, job: Sequence[DependencyGraph] = ()) -> list[Scope]:
         """Cut a rank's trace into the requested windows; by default one, the whole trace."""

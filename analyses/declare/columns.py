@@ -134,7 +134,7 @@ SHARED: Mapping[str, Column] = {column.name: column for column in (
     # -- ranks
     rate("bus_gbps", "Bus bandwidth as nccl-tests define it; null if not recorded", null=True),
     integer("times_last", "Number of collectives in which the rank came last."),
-    ns("wait_caused_ns", "Waiting of other ranks in collectives in which the rank came last"),
+    ns("wait_caused_ns", "Waiting of other ranks for this one, which came last of those they needed"),
     integer("groups", "Number of groups."),
     text("worst_group", "Group whose ranks wait longest."),
     integer("worst_rank", "Rank that causes the most waiting; null if no rank waits.", null=True),

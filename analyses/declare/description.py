@@ -34,8 +34,8 @@ READERS: Mapping[FlagReader, Callable[[str], Any]] = {
     "text": str,
 }
 
-FromSummaries = Literal["no", "yes", "with causes"]
-"""Whether rank summaries answer a question, and whether they must contain the causes of waits."""
+FromSummaries = Literal["no", "with causes"]
+"""Whether rank summaries answer a question, which then contain the causes of waits."""
 
 
 # Nobody compares or prints these, and the methods for that would take a millisecond to make at each start.

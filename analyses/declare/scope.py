@@ -15,6 +15,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.paths.gpu_activity import Activities, activities
+from hta_graph.paths.unrecorded_work import unrecorded_times
 from hta_graph.paths.windows import WHOLE_TRACE, Window, WindowQuery, resolved_window, step
 from hta_graph.paths.windows import whole as whole_trace
 from hta_graph.what_if.reliability import work_waits_most_of_idle
@@ -69,6 +70,12 @@ class Scope:
             return 0
         found = whole_trace()(self.graph)
         return found.end_ns - found.start_ns
+
+    @property
+    def not_recorded_ns(self) -> int:
+        """How long nothing that is recorded runs, and launched work may run that has no row."""
+        unknown = unrecorded_times(self.graph).clip(self.start_ns, self.end_ns)
+        return unknown.subtract(self.running.busy()).total if len(unknown.start) else 0
 
     @property
     def work_does_not_start(self) -> bool:
@@ -148,7 +155,7 @@ def idle_first(said: Sequence[str], scopes: Sequence[Scope]) -> list[str]:
     """Begin a headline about GPU work with the idle time, where the GPU of the only window is mostly idle."""
     if len(scopes) != 1 or not said or not scopes[0].window_ns:
         return list(said)
-    idle = 1 - scopes[0].running.busy().total / scopes[0].window_ns
+    idle = 1 - (scopes[0].running.busy().total + scopes[0].not_recorded_ns) / scopes[0].window_ns
     if idle >= MOSTLY_IDLE:
         return [f"GPU idle {brief_share(idle)} of the time (see idle-time); {said[0]}", *said[1:]]
     return list(said)
@@ -267,6 +274,11 @@ def per_step(rank: int, graph: DependencyGraph, *, cpu_window: bool = False, gpu
 
 
 def spanning(rank: int, graph: DependencyGraph, label: str, work: Activities, cpu_end_ns: int) -> Scope:
-    """Look at all from the start of some work to its end, and at every CPU row up to a time."""
-    start, end = (int(work.start.min()), int(work.end.max())) if len(work) else (0, 0)
+    """Look at all from the start of some work to its end, and at every CPU row up to a time.
+
+    What may have run and has no row belongs to the work.
+    """
+    unknown = unrecorded_times(graph)
+    begins, ends = np.append(work.start, unknown.start), np.append(work.end, unknown.end)
+    start, end = (int(begins.min()), int(ends.max())) if len(work) else (0, 0)
     return Scope(rank, graph, label, start, end, np.iinfo(np.int64).min, cpu_end_ns, work, work)

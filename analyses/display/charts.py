@@ -32,6 +32,7 @@ COLOUR = {
     "memory": BOUND_COLOUR["gpu_memory_bound"],
     "exposed_memory": BOUND_COLOUR["gpu_memory_bound"],
     "idle": IDLE_COLOUR,
+    "not_recorded": "#d8d3cc",
     "unexplained": BOUND_COLOUR["unexplained"],
     "cpu": BOUND_COLOUR["cpu_bound"],
 }
@@ -94,12 +95,13 @@ def new_figure(*, title: str, x: str = "", y: str = "") -> Figure:
     """Make an empty figure in the common look: transparent, so that the page behind decides light or dark."""
     made = figure_type()()
     made.update_layout(
-        title={"text": title, "x": 0.01},
+        title={"text": title, "x": 0.01, "y": 0.98, "yanchor": "top"},
         font={"family": "system-ui, sans-serif", "size": 13, "color": GREY},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": 60, "r": 20, "t": 50, "b": 50},
-        legend={"orientation": "h", "y": -0.2, "traceorder": "normal"},
+        margin={"l": 60, "r": 20, "t": 80, "b": 50},
+        # Above: below stand labels, which slant where there are many.
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "traceorder": "normal"},
         modebar={"bgcolor": "rgba(0,0,0,0)", "color": GREY},
         colorway=list(SERIES),
     )

@@ -36,6 +36,7 @@ SHORT: Mapping[str, str] = {
     "unknown": "unexplained",
     "no_more_work": "no work follows",
     "other_rank": "other rank",
+    "not_recorded": "not recorded",
     "host_wait": "launched late",
     "kernel_wait": "usual kernel gap",
     "other": "launched in time",
@@ -102,6 +103,7 @@ CAUSE: Mapping[str, str] = {
     "unknown": "no recorded cause",
     "no_more_work": "no GPU work follows in the trace",
     "other_rank": "waits for communication that waits for another rank",
+    "not_recorded": "launched work that was not recorded may have run: not known to be idle",
     "host_wait": "the CPU launched the next work too late",
     "kernel_wait": "launched in time: no longer than the stream's usual gap",
     "other": "launched in time: something else delayed the next work",
@@ -118,6 +120,8 @@ REASON: Mapping[str, str] = {
     "other_rank": "it waited for another rank",
     "clock_fault": "its timestamps contradict each other",
     "unknown": "no recorded cause",
+    "not_recorded": "launched work that was not recorded ran, or may have run",
+    "stream_held": "a host function or a wait on memory may have held the stream",
 }
 """What each reason for being unexplained means."""
 

@@ -13,7 +13,7 @@ SAVINGS_OVERLAP = "These savings overlap; do not add them."
 
 NOT_SHOWN: Mapping[str, str] = {
     "gpu_not_recorded": "the launched GPU work is not recorded",
-    "kernels_not_recorded": "the launched kernels are not recorded",
+    "kernels_not_recorded": "launched work is not recorded for up to {share} of the window",
     "nothing_recorded": "no operator or call is recorded for {share} of the window",
     "not_started": "launched work does not start for {share} of the window",
 }

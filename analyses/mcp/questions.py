@@ -158,7 +158,7 @@ def overview(asked: Question) -> Draft:
     tables = {"findings": Rows.of(findings), "steps": Rows.of(document.get("steps", []))}
     return Draft(
         [first.pop("text")],
-        {"headline": first, **_path_facts(asked, path, document)},
+        {**_leading(document.get("judgement", ())), "headline": first, **_path_facts(asked, path, document)},
         {name: rows for name, rows in tables.items() if len(rows)},
         asked.unread(held),
         cannot=_not_explained(path, document),
@@ -174,7 +174,7 @@ def path_of_window(asked: Question) -> Draft:
         segments, unexplained = segments.largest_first("duration_ns"), unexplained.largest_first("duration_ns")
     return Draft(
         [document["verdict"][0]["text"]],
-        _path_facts(asked, path, document),
+        {**_leading(document.get("judgement", ())), **_path_facts(asked, path, document)},
         {"segments": segments, **({"unexplained": unexplained} if len(unexplained) else {})},
         asked.unread(held),
         cannot=_not_explained(path, document),
@@ -265,7 +265,11 @@ def what_if(asked: Question) -> Draft:
         cannot = cannot_answer(said, TO_PREDICT.get(why) or _recorded(found.graph, "unknown"))
     return Draft(
         [*headline, *found.replayed.remarks],
-        {**{key: document.get(key) for key in kept}, "command": asked.command("what-if", *flags)},
+        {
+            **_leading(document.get("judgement", ())),
+            **{key: document.get(key) for key in kept},
+            "command": asked.command("what-if", *flags),
+        },
         {name: Rows.of(rows) for name, rows in tables.items() if rows},
         asked.unread(held),
         cannot=cannot,
@@ -286,7 +290,8 @@ def answer_of(name: str, asked: Question, **flags: Any) -> Draft:
     graphs = held.ranks_with_causes(window) if compares else held.ranks
     job = list(graphs.values())
     scopes = [scope for rank, graph in graphs.items() for scope in window.scopes(rank, graph, job)]
-    found = held.once((name, window, *flags.items()), lambda: question.answer(scopes, **flags).on_command_line())
+    found = held.once((name, window, *flags.items()), lambda: question.answer_about(scopes, **flags).on_command_line())
+    judged = held.once(("judgement", window), lambda: _judgement(held, window)) if question.judges else []
     document = answer_document(name, found, [])
     notes = [note for note in document["notes"] if note not in found.headline]
     tables = {key: Rows.of(rows) for key, rows in document["tables"].items() if rows}
@@ -295,13 +300,29 @@ def answer_of(name: str, asked: Question, **flags: Any) -> Draft:
     has_none = not found.conclusion and not len(found.main)
     return Draft(
         found.headline or [first],
-        {"window": scopes[0].label, **found.keys, "command": asked.command(name, *_flag_words(flags))},
+        {
+            **_leading(judged),
+            "window": scopes[0].label,
+            **found.keys,
+            "command": asked.command(name, *_flag_words(flags)),
+        },
         tables,
         [*(notes if found.headline else notes[1:]), *asked.unread(held)],
         only_named=tuple(found.series),
         cannot=cannot_answer_text(first) if has_none and "; " in first and first != SINGLE_RANK else {},
         evidence=partial(_with_longest_event, held, scopes),
     )
+
+
+def _judgement(held: HeldTrace, window: WindowArgs) -> list[dict[str, Any]]:
+    from analyses.judgement.kept_verdict import judgement_of_ranks
+
+    return judgement_of_ranks([held.graph(window)], window.window())
+
+
+def _leading(judgement: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the first finding on a window, which answers lead with."""
+    return {"judgement": judgement[:1]} if judgement else {}
 
 
 def _flag_words(flags: Mapping[str, Any]) -> list[str]:

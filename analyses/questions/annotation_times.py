@@ -191,7 +191,9 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         scopes: where to look.
     """
     tables = {"annotations": annotation_times(scopes), "durations": annotation_durations(scopes)}
-    notes = [note for scope in scopes if (note := _missing_note(scope))]
+    found = tables["annotations"]
+    listed = {*zip(found["rank"], found["scope"], strict=True)}
+    notes = [note for scope in scopes if (note := _missing_note(scope, has_rows=(scope.rank, scope.label) in listed))]
     folded = {name: count for scope in scopes for name, count in annotation_labels(scope.graph).folded.items()}
     notes += [
         f"{quoted(name)} stands for {count:,} annotations whose names differ only in numbers"
@@ -214,11 +216,12 @@ def _conclusion(frame: pd.DataFrame) -> list[str]:
     return [f"annotation {quoted(found['annotation'])} has the most self GPU time{found.where}: {own}"]
 
 
-def _missing_note(scope: Scope) -> str:
+def _missing_note(scope: Scope, *, has_rows: bool) -> str:
     """Return a note where there is nothing to sum up."""
     has_annotations = (scope.graph.event_table.kind == EventKind.ANNOTATION).any()
     if has_annotations:
-        return scope.missing()
+        nothing = "" if has_rows else f"rank {scope.rank}: no annotation begins or launches GPU work in {scope.name}"
+        return scope.missing() or nothing
     return (
         f"rank {scope.rank}: the trace has no annotations; put torch.profiler.record_function(...) around parts "
         "of the program, and call prof.step() after each step"

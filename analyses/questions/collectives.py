@@ -8,15 +8,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice import job_verdict
+from analyses.advice.job_verdict import ABOUT_AS_MUCH, RANKS_NAMED
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
 from analyses.declare.columns import GROUP_KIND, Table, boolean, byte_count, integer, ns, number, rate, text
 from analyses.declare.scope import Scope, ranks_with_several_gpus
 from analyses.declare.tables import joined
 from analyses.display.charts import COLOUR, empty_figure, new_figure
-from analyses.display.sentence_format import brief_duration, brief_share, counted
-from analyses.source.matched_collectives import MatchedWindow, matched_collectives, matching_notes
+from analyses.display.sentence_format import brief_duration, brief_share, counted, enumerated
+from analyses.source.matched_collectives import (
+    MatchedWindow,
+    joined_job,
+    judged_job,
+    matched_collectives,
+    matching_notes,
+)
 from hta_graph.base.arrays import percentiles_by, rows_by_value
+from hta_graph.graph.conversion import none_where
+from hta_graph.graph.dependency_graph import distinct_hosts
 from hta_graph.multi_rank.matching.bus_bandwidth import bus_factor
 from hta_graph.multi_rank.matching.communications import EXCHANGED, MESSAGE_KINDS, RankCommunications, listed_ranks
 from hta_graph.multi_rank.matching.match_ranks import MATCHED_BY
@@ -130,6 +140,7 @@ MEMBERS = Table(
     ns("arrival_ns", "When the rank arrived, in the time of its own file"),
     ns("wait_ns", "Waiting; null without a partner", null=True),
     *(TRANSFER, boolean("is_last", "Whether the rank arrived last.")),
+    integer("awaited_rank", "The rank that it waited for, the last to come; null if it did not wait.", null=True),
 )
 RANKS = Table(
     *("rank", "scope", integer("kernels", "Matched collectives that it took part in."), "duration_ns"),
@@ -239,7 +250,7 @@ def collective_members(matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     arrives. Times are those of its file.
     """
     frame = joined([_members_in_window(item) for item in matched], MEMBERS)
-    return frame.astype(dict.fromkeys(("number", "wait_ns", "transfer_ns"), "Int64"))
+    return frame.astype(dict.fromkeys(("number", "wait_ns", "transfer_ns", "awaited_rank"), "Int64"))
 
 
 def _members_in_window(item: MatchedWindow) -> pd.DataFrame:
@@ -254,7 +265,7 @@ def _members_in_window(item: MatchedWindow) -> pd.DataFrame:
         own, trace = item.ranks[one], item.graphs[one].trace
         rows, events = own.row[place[mine]], trace.events
         event[mine], start[mine] = events.index[rows], trace.file_times.start[rows]
-        length[mine] = events.end[rows] - events.start[rows]
+        length[mine] = own.end[place[mine]] - own.start[place[mine]]
         arrival[mine] = trace.in_file_time(rows, own.arrival[place[mine]])
     nothing = [None] * len(alone)
     columns = {
@@ -268,6 +279,7 @@ def _members_in_window(item: MatchedWindow) -> pd.DataFrame:
         "wait_ns": [*found.wait.tolist(), *nothing],
         "transfer_ns": [*found.transfer.tolist(), *nothing],
         "is_last": np.isin(np.arange(len(rank)), found.last),
+        "awaited_rank": [*none_where(found.awaited.astype(object), found.wait <= 0), *nothing],
     }
     return pd.DataFrame(columns)
 
@@ -276,16 +288,17 @@ def _members_in_window(item: MatchedWindow) -> pd.DataFrame:
 def waits_by_rank(members: pd.DataFrame) -> pd.DataFrame:
     """Add up the :func:`collective_members` that have partners, per rank: ``duration_ns`` is waiting and transfer."""
     kernels = members[members["number"].notna()]
-    # All waiting in a collective is caused by the rank that arrives last.
-    caused = kernels.groupby(["scope", "number"])["wait_ns"].transform("sum").where(kernels["is_last"].astype(bool), 0)
+    # Waiting is caused by the rank that came last of those that are needed.
+    caused = kernels.groupby(["scope", "awaited_rank"])["wait_ns"].sum()
     columns = {
         "kernels": ("number", "count"),
         **{name: (name, "sum") for name in ("duration_ns", "wait_ns", "transfer_ns")},
         "times_last": ("is_last", "sum"),
-        "wait_caused_ns": ("wait_caused_ns", "sum"),
     }
-    of_ranks = kernels.assign(wait_caused_ns=caused).groupby(["rank", "scope"], sort=False)
+    of_ranks = kernels.groupby(["rank", "scope"], sort=False)
     frame, group = of_ranks.agg(**columns).reset_index(), of_ranks.ngroup().to_numpy().astype(np.int64)
+    by_rank = pd.MultiIndex.from_frame(frame[["scope", "rank"]])
+    frame["wait_caused_ns"] = caused.reindex(by_rank, fill_value=0).to_numpy(np.int64)
     for name, percent in (("median_wait_ns", 50), ("p95_wait_ns", 95)):
         waits = percentiles_by(group, kernels["wait_ns"].to_numpy(np.int64), len(frame), percent)
         frame[name] = pd.array(waits, "Int64")
@@ -324,12 +337,27 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         {"members": members},
         summed=summed,
         worst_by=worst_by,
-        conclusion=_conclusion(every, tables["ranks"]),
+        conclusion=_conclusion(every, tables["ranks"], matched),
     )
 
 
-def _conclusion(every: pd.DataFrame, ranks: pd.DataFrame) -> list[str]:
-    """Say how much of the time in collectives is waiting for the last rank, and which rank that mostly is."""
+def _conclusion(every: pd.DataFrame, ranks: pd.DataFrame, matched: Sequence[MatchedWindow]) -> list[str]:
+    """Say which rank delays the job, as all commands do, and how much of the time in collectives is waiting."""
+    job = joined_job(matched)
+    if job is None or not len(ranks):
+        return _waiting_for_the_last(every, ranks, None)
+    judged = judged_job(matched, job)
+    hosts = distinct_hosts({rank: own.recording.host for rank, own in matched[0].ranks.items()})
+    first = job_verdict.job_sentences(judged.verdict, judged.window, hosts, {})[:1]
+    said = job_verdict.with_recording(first, judged.verdict, judged.late, judged.missing)
+    return [*said, *_waiting_for_the_last(every, ranks, judged.verdict.rank)]
+
+
+def _waiting_for_the_last(every: pd.DataFrame, ranks: pd.DataFrame, late: int | None) -> list[str]:
+    """Say how much of the time in collectives is waiting for the last rank, and which ranks that mostly are.
+
+    Where another rank is ``late``, who comes last waits for it: no second rank is named.
+    """
     waited = int(ranks["wait_ns"].sum())
     # From the arrivals on: a row of work on the CPU may begin long after its rank came.
     duration = waited + int(ranks["transfer_ns"].sum())
@@ -340,10 +368,15 @@ def _conclusion(every: pd.DataFrame, ranks: pd.DataFrame) -> list[str]:
     if not waited:
         return [said]
     by_rank = ranks.groupby("rank")[["wait_caused_ns", "times_last"]].sum()
-    worst = by_rank.reset_index().nlargest(1, "wait_caused_ns").iloc[0]
-    last, caused, times = (int(worst[name]) for name in ("rank", "wait_caused_ns", "times_last"))
+    worst = by_rank[by_rank["wait_caused_ns"] >= ABOUT_AS_MUCH * by_rank["wait_caused_ns"].max()]
+    if len(worst) > 1:
+        named = f"ranks {enumerated(worst.index)}" if len(worst) <= RANKS_NAMED else f"{len(worst):,} ranks"
+        return [f"{said}; {named} each cause about the same, {brief_share(worst.wait_caused_ns.max() / waited)} of it"]
+    if late not in (None, worst.index[0]):
+        return [said]
+    caused, times = (int(worst[name].iloc[0]) for name in ("wait_caused_ns", "times_last"))
     last_in = f"arriving last in {times:,} of {counted(len(every), 'collective')}"
-    return [f"{said}; rank {last} causes {brief_share(caused / waited)} of it, {last_in}"]
+    return [f"{said}; rank {worst.index[0]} causes {brief_share(caused / waited)} of it, {last_in}"]
 
 
 def _several_gpu_notes(scopes: Sequence[Scope]) -> list[str]:
@@ -391,7 +424,7 @@ ANALYSIS = Analysis(
     question="which rank arrives last at each collective, and how long do the others wait?",
     examples=("collectives job", "collectives job --step 2 -o collectives.csv"),
     page="reading/ranks.md",
-    from_summaries="yes",
+    from_summaries="with causes",
     tables=TABLES,
     answer=answer,
     figure=figure,

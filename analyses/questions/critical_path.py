@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from analyses.advice import job_verdict
-from analyses.advice.kept_verdict import verdict_records, verdict_texts
 from analyses.display.phrases import NOT_RECORDED, whose
 from analyses.display.sentence_format import and_more, as_sentence
 from analyses.display.text_layout import Line, duration_text, percent, table
+from analyses.judgement.kept_verdict import judgement_records, verdict_records, verdict_texts
 from analyses.source.graph_names import naming_notes_of_rows
 from analyses.source.window_facts import (
     DefaultWindow,
@@ -32,15 +33,18 @@ from analyses.source.window_report import (
     window_lines,
 )
 from hta_graph.attribution.replayed_names import activity_owners_by_name, has_replayed_names, operator_columns
+from hta_graph.base.errors import QueryError
 from hta_graph.base.progress import begin_stage
 from hta_graph.base.storage.location import Location
 from hta_graph.base.text.json_text import Records
 from hta_graph.base.text.sanitize import encodable_path
+from hta_graph.base.text.shorten import suggest_known
 from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.step_table import StepRow
-from hta_graph.paths.windows import step_lengths
+from hta_graph.paths.windows import Window, step_lengths
+from hta_graph.what_if.changes import Change
 
 EVENTS_LISTED = 10
 STEPS_LISTED = 1_000
@@ -63,6 +67,7 @@ def path_document(
         "schema": "hta-graph/critical-path/1",
         "file": encodable_path(path.graph.path),
         "rank": path.graph.rank,
+        **({"judgement": judgement_records(path)} if path.length_ns and (replayed or path.graph.is_job) else {}),
         "verdict": verdict_records(path, replayed=replayed),
         "window": window_record(window, path.graph),
         "job_verdict": job_verdict.record(verdict_of_job(path)),
@@ -209,7 +214,7 @@ class PathText:
 
 def _replayed_texts(path: CriticalPath) -> tuple[list[str], list[str]]:
     """Return the verdict in sentences, the headline first, and the advice in lines."""
-    from analyses.advice.verdict import listed_advice, verdict_sentences  # late: what is known is not replayed
+    from analyses.judgement.verdict import listed_advice, verdict_sentences  # late: what is known is not replayed
 
     sentences, found = verdict_sentences(path), listed_advice(path)
     advice = [line for one in found.shown for line in (f"  {as_sentence(one.action)}", f"    {one.why} {one.saving}")]
@@ -218,6 +223,86 @@ def _replayed_texts(path: CriticalPath) -> tuple[list[str], list[str]]:
         *(["what to try", *advice, *(f"  {note}" for note in found.notes)] if advice else []),
         *([""] if advice and found.why_nothing else []),
         *([why_title, f"  {found.why_nothing}"] if found.why_nothing else []),
+    ]
+
+
+@dataclass(frozen=True)
+class EventsBehind:
+    """A finding of a judgement as JSON lists it, the command that replays it, and the events that its change touches.
+
+    ``columns`` are those of :func:`analyses.judgement.follow.evidence_columns`.
+    """
+
+    file: str
+    finding: Mapping[str, Any]
+    command: str
+    columns: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, path: CriticalPath, finding: Mapping[str, Any], changes: Iterable[Change]) -> EventsBehind:
+        """Find the events on which the changes of a finding on a path's window act."""
+        from analyses.advice.facts import PathFacts  # late: most questions list no events
+        from analyses.judgement.follow import evidence_columns
+
+        file = encodable_path(path.graph.path)
+        words = ["hta-graph", "what-if", file, *_window_flags(path.window), *finding["change"]]
+        return cls(file, finding, shlex.join(words), evidence_columns(PathFacts.of(path), changes))
+
+
+def _window_flags(window: Window) -> list[str]:
+    """Return the options that name a window again."""
+    if window.step is not None:
+        return ["--step", str(window.step), *["--cpu-window"] * (window.form == "cpu")]
+    return ["--whole"] if window.is_whole else ["--window", f"{window.start_ns}:{window.end_ns}"]
+
+
+def finding_of(path: CriticalPath, name: str) -> Mapping[str, Any]:
+    """Return a finding on a path's window by its id, as JSON lists it.
+
+    Raises:
+        QueryError: there is no such finding, or no change of events stands for it.
+    """
+    every = {one["id"]: one for one in judgement_records(path)}
+    of = f"{path.graph.path}: {path.window.label}"
+    if name not in every:
+        raise QueryError(f"{of} has no finding {name!r}; {suggest_known(name, every)}")
+    if not every[name]["change"]:
+        raise QueryError(f"{of}: {name} stands for no change of events; name another of {', '.join(every)}")
+    return every[name]
+
+
+def evidence_document(found: EventsBehind) -> dict[str, Any]:
+    """Return the events behind a finding as ``hta-graph/critical-path-evidence/1`` (times in ns)."""
+    return {
+        "schema": "hta-graph/critical-path-evidence/1",
+        "file": found.file,
+        "finding": found.finding,
+        "events": Records(found.columns),
+    }
+
+
+EVIDENCE_LISTED = 40
+
+
+def evidence_lines(found: EventsBehind, *, all_rows: bool = False) -> list[Line]:
+    """Render the finding, how to replay it, and the events that its change touches."""
+    columns, finding = found.columns, found.finding
+    limit = None if all_rows else EVIDENCE_LISTED
+    with_rank = "rank" in columns
+    keys = ["time_ns", "path_ns", "event_index", *["rank"] * with_rank, "bound_by", "name"]
+    rows = [
+        [duration_text(int(of[0])), duration_text(int(of[1])), *map(str, of[2:])]
+        for of in zip(*(columns[key][:limit] for key in keys), strict=True)
+    ]
+    header = ["time", "on path", "event", *["rank"] * with_rank, "class", "name"]
+    hidden = len(columns["time_ns"]) - len(rows)
+    return [
+        f"{finding['window']['label']}: {finding['text']}",
+        f"replay it: {found.command}",
+        "",
+        f"events behind it ({len(columns['time_ns']):,})",
+        *table(rows, header, left=[len(header) - 2, len(header) - 1], names=[len(header) - 1]),
+        *([f"  … {hidden:,} more with --all"] if hidden else []),
     ]
 
 

@@ -14,10 +14,11 @@ from analyses.declare.columns import MORE, Table, integer, listed, number, share
 from analyses.declare.scope import Scope
 from analyses.declare.tables import event_names, table_of
 from analyses.display.charts import empty_figure, new_figure
+from analyses.display.sentence_format import counted
 from hta_graph.base.arrays import take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids
-from hta_graph.trace.event_args import MOST_COUNTED, ProfilerRanges, read_profiler_ranges
+from hta_graph.trace.event_args import MOST_COUNTED, ProfilerRanges, count_counter_samples, read_profiler_ranges
 from hta_graph.trace.profiler_names import PROFILER_RANGE
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ COUNTERS = Table(
     number("value", "Sum over the kernels if the counter's name ends in .sum, otherwise the mean."),
     share("value_share", "Share of all operators; null unless the counter ends in .sum", null=True),
 )
-OPERATORS_SHOWN = 9
+OPERATORS_SHOWN, METRICS_LISTED = 9, 3
 SUMMABLE = ".sum"
 """How the names of additive counters end; others are averages and ratios."""
 MOST_COUNTED_EXACTLY = (1 << 63) // MOST_COUNTED
@@ -148,9 +149,10 @@ def _missing_note(scope: Scope, ranges: pd.DataFrame) -> str:
     """Return a note on what was not counted, and how to record it."""
     own = ranges[(ranges["rank"] == scope.rank) & (ranges["scope"] == scope.label)]
     if own.empty:
-        return (
+        return _samples_note(scope) or (
             f"rank {scope.rank}: no {PROFILER_RANGE} events in {scope.name}; record with "
-            "experimental_config=_ExperimentalConfig(profiler_metrics=[...], profiler_measure_per_kernel=True)"
+            "experimental_config=_ExperimentalConfig(profiler_metrics=[...], profiler_measure_per_kernel=True); "
+            "PyTorch has this option until June 2026"
         )
     if (own["call_index"] < 0).all():
         return (
@@ -161,6 +163,20 @@ def _missing_note(scope: Scope, ranges: pd.DataFrame) -> str:
     if zero:
         return f"rank {scope.rank}: counters that are 0 in every range of {scope.name}: {', '.join(zero)}"
     return ""
+
+
+def _samples_note(scope: Scope) -> str:
+    """Return a note on counters that the file has as samples over time; they belong to no kernel."""
+    samples = count_counter_samples(scope.graph.trace)
+    if not samples:
+        return ""
+    metrics = list(samples)
+    listed = ", ".join(metrics[:METRICS_LISTED]) + (", …" if len(metrics) > METRICS_LISTED else "")
+    count = f"{sum(samples.values()):,} counter samples of {counted(len(metrics), 'metric')}"
+    return (
+        f"rank {scope.rank}: {count} are in the file, not read: PM sampling counts over time, not per kernel; "
+        f"Perfetto draws them ({listed})"
+    )
 
 
 def figure(found: Answer) -> Figure:
@@ -187,7 +203,7 @@ TABLES = {"hardware_counters": COUNTERS, "ranges": RANGES}
 ANALYSIS = Analysis(
     name="hardware-counters",
     help="CUPTI hardware counters by the operator that launched the kernel.",
-    more="Requires a trace recorded with profiler_metrics.",
+    more="Requires a trace recorded with profiler_metrics (PyTorch until June 2026); samples are counted, not read.",
     question="what do CUPTI's hardware counters show for each operator?",
     examples=("hardware-counters trace.json.gz",),
     tables=TABLES,

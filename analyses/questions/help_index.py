@@ -146,7 +146,7 @@ INDEX: tuple[IndexEntry, ...] = (
     IndexEntry(
         name='hardware-counters',
         help='CUPTI hardware counters by the operator that launched the kernel.',
-        more='Requires a trace recorded with profiler_metrics.',
+        more='Requires a trace recorded with profiler_metrics (PyTorch until June 2026); samples are counted, not read.',
         examples=('hardware-counters trace.json.gz',),
         module='analyses.questions.hardware_counters',
     ),
@@ -165,7 +165,7 @@ INDEX: tuple[IndexEntry, ...] = (
         more='Clocks of ranks are checked against the collectives they share, and corrected where these contradict them.',
         examples=('collectives job', 'collectives job --step 2 -o collectives.csv'),
         page='reading/ranks.md',
-        from_summaries='yes',
+        from_summaries='with causes',
         module='analyses.questions.collectives',
     ),
 )

@@ -26,13 +26,18 @@ from hta_graph.base.errors import UsageError
 from hta_graph.base.text.shorten import short_name
 from hta_graph.graph.conversion import texts_of_codes
 from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.event_names import row_labels as event_labels
+from hta_graph.graph.event_names import wrapped_frames
 from hta_graph.model import Codes, EdgeKind, Evidence, GapCause, Ids, Ints
 from hta_graph.multi_rank.matching.collectives import RankWaits, waits_by_rank
 from hta_graph.paths.gpu_activity import StreamIntervals, activities, device_gaps, stream_intervals
 from hta_graph.paths.host_pauses import device_launches
 from hta_graph.paths.idle_gap_causes import GapExplainer, Gaps, GapSegments
 from hta_graph.paths.intervals import union
+from hta_graph.paths.time_accounting import lanes_of_owners
+from hta_graph.paths.windows import WHOLE_TRACE, median_step
 from hta_graph.trace.event_args import Objects
+from hta_graph.what_if.bounds import Bounds, priced_window
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -138,11 +143,19 @@ WAITING = (GapCause.EVENT_WAIT, GapCause.HOST_BLOCKED, GapCause.STREAM_ORDER, Ga
 
 
 def blame_ranks(graph: DependencyGraph, pieces: GapSegments, waits: RankWaits) -> GapSegments:
-    """Attribute to ``other_rank`` the parts in which the awaited work itself waits for another rank."""
-    source = np.where(pieces.edge >= 0, graph.edges_at(pieces.edge).source, -1)
-    place = find_sorted(source, waits.row)
+    """Attribute to ``other_rank`` the parts in which the awaited work itself waits for another rank.
+
+    Copies of a collective wait before they start: the gap in front of them is that wait.
+    """
+    edges, is_caused = graph.edges_at(pieces.edge), pieces.edge >= 0
+    source, target = (np.where(is_caused, rows, -1) for rows in (edges.source, edges.target))
+    place, ending = find_sorted(source, waits.row), find_sorted(target, waits.row)
     place[~np.isin(pieces.cause, WAITING)] = -1
     nothing = np.iinfo(np.int64).max
+    before = take_or(waits.start, ending, otherwise=nothing) < graph.event_table.start[target]
+    before &= graph.event_flags.moves_memory[target]
+    before &= np.isin(pieces.cause, (*WAITING, GapCause.UNKNOWN))
+    place, source = np.where(before, ending, place), np.where(before, target, source)
     since = np.maximum(pieces.start, take_or(waits.start, place, otherwise=nothing))
     until = np.minimum(pieces.end, take_or(waits.end, place, otherwise=0))
     blamed = until > since
@@ -168,17 +181,36 @@ def _headline(causes: pd.DataFrame, waits: pd.DataFrame, scopes: Sequence[Scope]
         waits: the same by what is behind it.
         scopes: the windows.
     """
+    causes, waits = (one[one["cause"] != GapCause.NOT_RECORDED.label] for one in (causes, waits))
     found = outlier(sums_per_scope(causes), "window_share") if len(causes) else None
     if found is None or not found["idle_ns"]:
         return []
     idle = f"GPU idle {brief_share(found['window_share'])} of the time{found.where}{found.typical}"
     if found["window_share"] < LEAST_SAID:
-        return [idle]
+        return [idle + _of_median_step(scopes, float(found["window_share"]))]
     cause = rows_at_outlier(causes, found).iloc[0]
     largest, behind = SHORT[cause["cause"]], _largest_wait(rows_at_outlier(waits, found), cause["cause"])
     if cause["cause"] == GapCause.LAUNCH.label and len(scopes) == 1 and scopes[0].work_does_not_start:
         largest, behind = NOT_STARTED, ""
-    return [f"{idle}; largest cause: {largest} ({brief_share(cause['idle_share'])} of it{behind})"]
+    said = f"{idle}; largest cause: {largest} ({brief_share(cause['idle_share'])} of it{behind})"
+    return [said + _of_median_step(scopes, float(found["window_share"]))]
+
+
+UNLIKE = 0.1
+"""The median step is named where its idle share differs from the whole trace's by this much."""
+
+
+def _of_median_step(scopes: Sequence[Scope], whole_share: float) -> str:
+    """Say how idle the median step is, the window of other commands, where the whole trace is unlike it."""
+    if len(scopes) != 1 or not scopes[0].is_open or scopes[0].label != WHOLE_TRACE:
+        return ""
+    usual = priced_window(scopes[0].graph, median_step()(scopes[0].graph))
+    if usual.step is None or usual.end_ns <= usual.start_ns:
+        return ""
+    idle_share = Bounds.of(scopes[0].graph, usual).gpu_idle_ns / (usual.end_ns - usual.start_ns)
+    if abs(idle_share - whole_share) < UNLIKE:
+        return ""
+    return f"; the median step is idle {brief_share(idle_share)} of its time: --step {usual.step}"
 
 
 def _largest_wait(waits: pd.DataFrame, cause: str) -> str:
@@ -187,7 +219,8 @@ def _largest_wait(waits: pd.DataFrame, cause: str) -> str:
     if not len(own):
         return ""
     sums = own.groupby("name", sort=False)["idle_ns"].sum()
-    return f", {'' if len(sums) == 1 else 'mostly '}{quoted(short_name(str(sums.idxmax())))}"
+    share = "" if len(sums) == 1 else "mostly " if 2 * sums.max() >= sums.sum() else "longest: "
+    return f", {share}{quoted(short_name(str(sums.idxmax())))}"
 
 
 CAUSE_COLOUR: Mapping[GapCause, str] = {
@@ -206,6 +239,7 @@ CAUSE_COLOUR: Mapping[GapCause, str] = {
     GapCause.UNKNOWN: COLOUR["unexplained"],
     GapCause.NO_MORE_WORK: COLOUR["idle"],
     GapCause.OTHER_RANK: "#b5532a",
+    GapCause.NOT_RECORDED: COLOUR["not_recorded"],
 }
 """Blue: the host; purple: launching; green and orange: the GPU's own order; red and gray: unknown."""
 BARS = [(cause.label, CAUSE_COLOUR[cause]) for cause in GapCause]
@@ -410,10 +444,16 @@ def _table_of_gaps(
 def _scope_causes(found: ExplainedGaps) -> pd.DataFrame:
     """Sum the idle time of each scope by cause."""
     rows = _total_lengths(found.keys(cause=found.pieces.cause), found.pieces)
+    rows["idle_share"] = _share_of_idle(rows, ["scope"])
     rows = rows.assign(cause=CAUSES[rows["cause"]])
-    rows["idle_share"] = rows["idle_ns"] / rows.groupby("scope")["idle_ns"].transform("sum")
     rows["window_share"] = rows["idle_ns"] / found.of_scopes(lambda scope: max(scope.window_ns, 1))[rows["scope"]]
     return rows
+
+
+def _share_of_idle(rows: pd.DataFrame, by: list[str]) -> pd.Series:
+    """Return what part each time is of all that are known to be idle; null of what was not recorded."""
+    known = rows["idle_ns"].where(rows["cause"] != GapCause.NOT_RECORDED)
+    return known / known.groupby([rows[name] for name in by]).transform("sum")
 
 
 def _stream_table(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
@@ -426,7 +466,7 @@ def _causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
     rows = _total_lengths(found.keys(lane=found.lane[found.pieces.gap], cause=found.pieces.cause), found.pieces)
     rows = rows.sort_values("lane", kind="stable")
     names = np.array(found.graph.lanes.labels, object)
-    rows["idle_share"] = rows["idle_ns"] / rows.groupby(["scope", "lane"])["idle_ns"].transform("sum")
+    rows["idle_share"] = _share_of_idle(rows, ["scope", "lane"])
     return rows.assign(cause=CAUSES[rows["cause"]], stream=names[rows["lane"]])
 
 
@@ -439,18 +479,21 @@ def _scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
     """Sum the idle time of each scope by what is behind it."""
     graph, pieces = found.graph, found.pieces
     events, edges = graph.event_table, graph.edges_at(pieces.edge)
-    event = pieces.event if innermost else _awaited_events(graph, pieces)
+    event = _named(graph, pieces.event) if innermost else _awaited_events(graph, pieces)
+    of_profiler = take_or(graph.event_flags.profiler_overhead, event, otherwise=False)
+    label, names = event_labels(graph)
+    behind = np.where(event >= 0, event, np.where(pieces.edge >= 0, edges.target, -1))
     codes = {
         "cause": pieces.cause,
         "evidence": np.where(pieces.edge >= 0, edges.inferred, -1),
-        "lane": take_or(events.lane, np.where(event >= 0, event, np.where(pieces.edge >= 0, edges.target, -1))),
+        "lane": take_or(lanes_of_owners(graph), behind),
         "operator": take_or(events.name, _outermost_operators(graph, event)),
-        "name": take_or(events.name, event),
+        "name": np.where(of_profiler, take_or(label, event), take_or(events.name, event)),
     }
     rows = _total_lengths(found.keys(**codes), pieces)
-    rows["idle_share"] = rows["idle_ns"] / rows.groupby("scope")["idle_ns"].transform("sum")
+    rows["idle_share"] = _share_of_idle(rows, ["scope"])
     texts: dict[str, Sequence[str] | Objects] = {"cause": CAUSES, "evidence": EVIDENCE, "lane": graph.lanes.labels}
-    named = {key: texts_of_codes(texts.get(key, graph.names), rows[key]) for key in codes}
+    named = {key: texts_of_codes(texts.get(key, names), rows[key]) for key in codes}
     return rows.assign(**named)
 
 
@@ -459,7 +502,13 @@ def _awaited_events(graph: DependencyGraph, pieces: GapSegments) -> Ids:
     outermost = _outermost_operators(graph, pieces.event)
     # Deep inside an operator any of its children may be open by chance; the outermost is what the user wrote.
     in_operator = (pieces.cause == GapCause.HOST_OPERATOR) & (outermost >= 0)
-    return np.where(in_operator, outermost, pieces.event)
+    return np.where(in_operator, outermost, _named(graph, pieces.event))
+
+
+def _named(graph: DependencyGraph, event: Ids) -> Ids:
+    """Return the frames around wrappers instead of these, of other rows themselves."""
+    named: Ids = take_or(wrapped_frames(graph), event)
+    return named
 
 
 def _outermost_operators(graph: DependencyGraph, event: Ids) -> Ids:
@@ -630,4 +679,5 @@ ANALYSIS = Analysis(
     tables=TABLES,
     answer=answer,
     figure=figure,
+    judges=True,
 )

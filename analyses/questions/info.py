@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from analyses.declare.missing_work import missing_work, rows_of_a_gpu_program
 from analyses.display.labels import EDGE
 from analyses.display.phrases import batch_sizes, steps_of_phase
 from analyses.display.sentence_format import counted
@@ -17,7 +18,8 @@ from analyses.source.window_facts import engine_record
 from analyses.source.window_report import clock_lines, sync_record_lines
 from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import EventKind
+from hta_graph.model import EdgeKind, EventKind, Evidence
+from hta_graph.paths.unrecorded_work import lost_launches, unrecorded_times
 
 PROFILER_OF_PYTORCH = "PyTorch's profiler"
 
@@ -49,7 +51,56 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
         "start_ns": int(times.start.min()) if len(events) else None,
         "end_ns": int(times.end.max()) if len(events) else None,
         "edges": graph.edge_counts(),
+        "recorded_by": recorded_edges(graph),
+        "recording": _recording_record(graph),
         "diagnostics": graph.diagnostics_record,
+    }
+
+
+RECORDED_BY: Mapping[str, tuple[EdgeKind, ...]] = {
+    "graph_arrows": (EdgeKind.GRAPH_ORDER,),
+    "sync_records": (EdgeKind.EVENT_WAIT, EdgeKind.STREAM_SYNC, EdgeKind.DEVICE_SYNC, EdgeKind.EVENT_SYNC),
+    "queue_records": (EdgeKind.QUEUE_FULL,),
+}
+"""Which recorder says what was waited for: Cuspy's arrows, CUPTI's synchronization records and its full queues."""
+
+
+def recorded_edges(graph: DependencyGraph) -> dict[str, int]:
+    """Count the edges that each recorder of waits gave."""
+    counts = graph.edge_counts()
+    return {
+        recorder: sum(counts.get(kind.label, {}).get(Evidence.RECORDED.label, 0) for kind in kinds)
+        for recorder, kinds in RECORDED_BY.items()
+    }
+
+
+def _recorded_line(counts: Mapping[str, int]) -> list[str]:
+    """Say how many waits were recorded, and by what.
+
+    >>> _recorded_line({"graph_arrows": 1_200, "sync_records": 1, "queue_records": 0})
+    ['recorded waits: 1,200 by graph arrows, 1 by sync records']
+    >>> _recorded_line({"graph_arrows": 0, "sync_records": 0, "queue_records": 0})
+    []
+    """
+    said = [f"{count:,} by {recorder.replace('_', ' ')}" for recorder, count in counts.items() if count]
+    return [f"recorded waits: {', '.join(said)}"] if said else []
+
+
+def _recording_record(graph: DependencyGraph) -> dict[str, Any]:
+    """Return how much launched work has no row, and what is missing, in sentences; none of it in a whole recording."""
+    calls, flags, start = lost_launches(graph), graph.event_flags, graph.event_table.start
+    unknown, missing = unrecorded_times(graph), list[str]()
+    if not graph.is_gpu.any():
+        shown_by = rows_of_a_gpu_program(graph)
+        missing += [f"no GPU activity is recorded for {shown_by}"] if shown_by else []
+    elif len(unknown.start):
+        missing += missing_work(graph, int(start.min()), int(graph.event_table.end.max()))
+    return {
+        "is_whole": not missing,
+        "launch_calls": int(np.count_nonzero(flags.work_call)),
+        "launch_calls_without_row": len(calls),
+        "not_recorded_ns": unknown.total,
+        "missing": missing,
     }
 
 
@@ -61,9 +112,10 @@ def info_lines(info: dict[str, Any]) -> list[Line]:
     steps, diagnostics = info["steps"], info["diagnostics"]
     lines: list[Line] = [
         f"{info['file']}{rank}: {info['events']:,} events in {duration_text(info['end_ns'] - info['start_ns'])}",
-        f"recorded by {info['recorder'] or PROFILER_OF_PYTORCH}",
+        f"recorded by {info['recorder'] or PROFILER_OF_PYTORCH}: {_whole_or_missing(info['recording'])}",
         _gpus(info["gpus"]),
         *_driven_line(info["lanes"]),
+        *_recorded_line(info["recorded_by"]),
         _steps([step["step"] for step in steps], [step["end_ns"] - step["start_ns"] for step in steps]),
         *_phases_line(steps),
         *clock_lines(diagnostics["gpu_clock"]),
@@ -78,6 +130,11 @@ def info_lines(info: dict[str, Any]) -> list[Line]:
     return lines + (
         ["diagnostics", *table(found, left=[1])] if found else ["Diagnostics: nothing dropped, repaired or unresolved."]
     )
+
+
+def _whole_or_missing(recording: Mapping[str, Any]) -> str:
+    """Say whether a recording is complete, or what it lacks."""
+    return "; ".join(recording["missing"]) or "complete"
 
 
 def _of_world(rank: int | None, world_size: int | None) -> str:

@@ -17,7 +17,9 @@ from analyses.declare.tables import table_of
 from analyses.display.charts import steps_by_group
 from analyses.display.headline import outlier
 from analyses.display.sentence_format import brief_duration, counted
+from hta_graph.base.arrays import summed_by
 from hta_graph.base.errors import Remedy
+from hta_graph.graph.overheads import full_queues
 from hta_graph.model import EdgeKind, EventKind, Ids
 from hta_graph.paths.gpu_activity import QueueSteps, activities, queue_steps
 from hta_graph.trace.profiler_names import AMD_CALL
@@ -42,7 +44,7 @@ QUEUES = Table(
         null=True,
     ),
     integer("blocked_calls", "Number of launch calls that waited for a free slot."),
-    ns("blocked_ns", "Total duration of those calls"),
+    ns("blocked_ns", "How long they waited as recorded, else total duration of those calls"),
 )
 CHANGES = Table(
     *("rank", "scope", "stream"),
@@ -132,14 +134,19 @@ def _described_lengths(length: Any, lasting: Any, max_queue_length: int, window_
 
 
 def _blocked_launches(scope: Scope) -> dict[int, dict[str, int]]:
-    """Return for each stream the launches that waited for a slot, and the time inside them."""
-    events, edges = scope.graph.event_table, scope.graph.edges_of(EdgeKind.QUEUE_FULL)
+    """Return for each stream the launches that waited for a slot, and how long: as recorded, else the time inside."""
+    graph = scope.graph
+    events, edges = graph.event_table, graph.edges_of(EdgeKind.QUEUE_FULL)
     edges = edges.take(scope.holds(edges.target))
     call, lane = edges.target, events.lane[edges.source]
+    blocked = events.end[call] - events.start[call]
+    if not edges.inferred.all():
+        waits = full_queues(graph.trace, graph.calls)
+        blocked = summed_by(waits.call, events.end[waits.row] - events.start[waits.row], len(events))[call]
     return {
         stream: {
             "blocked_calls": int(np.count_nonzero(lane == stream)),
-            "blocked_ns": int((events.end[call] - events.start[call])[lane == stream].sum()),
+            "blocked_ns": int(blocked[lane == stream].sum()),
         }
         for stream in np.unique(lane).tolist()
     }

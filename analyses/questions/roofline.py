@@ -326,7 +326,8 @@ def _largest_opportunity(frame: pd.DataFrame, limits: pd.DataFrame) -> list[str]
     what = f"{quoted(found['operator'])} ({quoted(str(found['inputs']))})"
     reach = f"reaches {brief_share(found['peak_share'])} of its {LIMIT[found['bound']]}"
     saved = time_and_share(int(found["saves_ns"]), window)
-    return [f"largest saving{found.where}: {what} {reach}; at {brief_share(ATTAINABLE_SHARE)} it would save {saved}"]
+    condition = f"at {brief_share(ATTAINABLE_SHARE)} of its limit{found.where}"
+    return [f"largest operator {condition}: {what}, saves {saved}; it {reach}"]
 
 
 def roofline_notes(scopes: Sequence[Scope], looked: Sequence[ScopeLimits]) -> list[str | Note]:
@@ -746,4 +747,5 @@ ANALYSIS = Analysis(
     tables=TABLES,
     answer=answer,
     figure=figure,
+    judges=True,
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice.facts import PathFacts
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer, Note
 from analyses.declare.columns import Table, integer, ns, share, text
@@ -17,16 +18,19 @@ from analyses.declare.tables import table_of
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.phrases import batch_sizes, counted_steps, engine_idle, median_length, other_phase
 from analyses.display.sentence_format import brief_duration, brief_share, counted, quoted
-from hta_graph.base.arrays import rows_by_value
+from analyses.judgement.findings import leading
+from analyses.source.window_report import window_name
+from hta_graph.base.arrays import rows_by_value, take_or
 from hta_graph.base.colours import BOUND_COLOUR, IDLE_COLOUR
 from hta_graph.base.errors import Remedy
+from hta_graph.graph.event_names import wrapped_frames
 from hta_graph.model import EventKind
+from hta_graph.paths.critical_path import critical_path
 from hta_graph.paths.engine_gaps import StepGapCause, StepGaps, engine_gaps
 from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
 from hta_graph.paths.intervals import union
-from hta_graph.paths.windows import main_phase
+from hta_graph.paths.windows import main_phase, median_step
 from hta_graph.trace.engine_steps import read_step_name
-from hta_graph.what_if.bounds import Bounds
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -62,6 +66,7 @@ BOUND_LABELS = {
     "host_in_steps": "the host in the steps",
     "cpu_compute": "operators on the CPU",
     "too_few_requests": "too few requests",
+    "not_recorded": "launched work that was not recorded",
 }
 """What bounds a phase, as a sentence says it."""
 PARTS = {
@@ -100,6 +105,7 @@ STEPS = Table(
     ns("exposed_communication_ns", "Time with only communication of its GPU work running"),
     ns("idle_before_ns", "GPU idle before its first GPU work: the host between steps"),
     ns("idle_inside_ns", "GPU idle after its first GPU work"),
+    ns("not_recorded_ns", "Time in which launched work that was not recorded may run"),
     *(integer("graph_launches", "Graphs that it launches."), "activities"),
     integer("padded_requests", "Batch size of the graph; null if no name contains it.", null=True),
     TOKENS_PER_S,
@@ -109,6 +115,7 @@ SHARES = Table(
     share("exposed_communication_share", "Exposed communication, of the phase's time", null=True),
     share("idle_before_share", "GPU idle before the steps' work, of the phase's time", null=True),
     share("idle_inside_share", "GPU idle in the steps' work, of the phase's time", null=True),
+    share("not_recorded_share", "Time that was not recorded, of the phase's time", null=True),
 )
 PHASES = Table(
     *(PHASE, NUMBER_OF_STEPS, TIME),
@@ -165,6 +172,7 @@ def _step_record(row: EngineStepRow) -> dict[str, Any]:
         "busy_ns": row.busy_ns,
         "exposed_communication_ns": row.exposed_ns,
         **_idle_of(row),
+        "not_recorded_ns": row.not_recorded_ns,
         "graph_launches": row.graph_launches,
         "activities": row.activities,
         "padded_requests": _known(row.engine.padded_requests),
@@ -225,7 +233,8 @@ def _phase_record(
     time_ns, parts = sum(row.own_ns for row in rows), _parts_of_time(rows)
     tokens = [row.engine.tokens for row in rows if row.engine.tokens is not None]
     known = len(tokens) == len(rows)
-    shares = dict(zip(("cpu_compute" if rows[0].is_on_cpu else "gpu_compute", *BOUNDS[1:4]), parts, strict=True))
+    bounds = "cpu_compute" if rows[0].is_on_cpu else "gpu_compute", *BOUNDS[1:4], "not_recorded"
+    shares = dict(zip(bounds, parts, strict=True))
     shares["too_few_requests"] = sum(unused.get(row.number, 0) for row in rows)
     shares["host_between_steps"] -= shares["too_few_requests"]
     return {
@@ -252,11 +261,12 @@ def _median_step(rows: Sequence[EngineStepRow]) -> EngineStepRow:
     return sorted(whole, key=lambda row: row.own_ns)[(len(whole) - 1) // 2]
 
 
-def _parts_of_time(rows: Sequence[EngineStepRow]) -> tuple[int, int, int, int]:
-    """Return how long the GPU works, only communicates, and is idle before and in steps; in the order of the bounds."""
+def _parts_of_time(rows: Sequence[EngineStepRow]) -> tuple[int, int, int, int, int]:
+    """Return how long the GPU works, only communicates, is idle before and in steps, and what is not recorded (ns)."""
     exposed, idle = sum(row.exposed_ns for row in rows), [_idle_of(row) for row in rows]
     before, inside = (sum(one[place] for one in idle) for place in ("idle_before_ns", "idle_inside_ns"))
-    return sum(row.own_ns for row in rows) - exposed - before - inside, exposed, before, inside
+    unknown = sum(row.not_recorded_ns for row in rows)
+    return sum(row.own_ns for row in rows) - exposed - before - inside - unknown, exposed, before, inside, unknown
 
 
 @GAPS.returned
@@ -301,7 +311,8 @@ def _gap_record(
 def _most_idle_name(scope: Scope, gaps: StepGaps) -> str | None:
     """Return the name of the rows that have most of some idle time; None where no row has."""
     sums: Counter[str | None] = Counter()
-    for event, length in zip(gaps.event.tolist(), gaps.length.tolist(), strict=True):
+    events = take_or(wrapped_frames(scope.graph), gaps.event)
+    for event, length in zip(events.tolist(), gaps.length.tolist(), strict=True):
         sums[scope.graph.name_of(event) if event >= 0 else None] += length
     return max(sums, key=lambda name: sums[name])
 
@@ -467,7 +478,7 @@ def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> lis
     subject, bound, on_cpu = f"{_subject(rows)}{where}", record["bound_by"], rows[0].is_on_cpu
     said = [_headline(subject, usual.own_ns, _idle_of(usual), bound, len(rows), on_cpu=on_cpu)]
     graph = next(scope.graph for scope, row in of_phase if row is usual)
-    said += [] if on_cpu else _bound_of_gain(graph, usual, bound)
+    said += _judged(next(scope for scope, row in of_phase if row is usual), graph) if len(scopes) == 1 else []
     said += _longest(rows)
     others = [row for scope, row in steps if scope.rank == rank]
     own = gaps[gaps["rank"] == rank]
@@ -478,10 +489,10 @@ def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> lis
 
 
 def _headline(subject: str, length_ns: int, idle_ns: Mapping[str, int], bound: str, steps: int, *, on_cpu: bool) -> str:
-    """Say how long the steps of the main phase take, and what bounds them."""
+    """Say how long the steps of the main phase take, and what most of that is."""
     length = median_length(length_ns) if steps > 1 else brief_duration(length_ns)
     said = engine_idle(idle_ns["idle_before_ns"], idle_ns["idle_inside_ns"], length_ns, on_cpu=on_cpu)
-    return f"{subject}: {length}, bound by {BOUND_LABELS[bound]}; {said}"
+    return f"{subject}: {length}, mostly {BOUND_LABELS[bound]}; {said}"
 
 
 def _steps_in_gaps(scopes: Sequence[Scope], rank: int) -> Counter[tuple[str, int]]:
@@ -524,15 +535,12 @@ LEAST_IDLE = 0.05
 """Idle time below this share of a phase's time has no cause in the headline."""
 
 
-def _bound_of_gain(graph: DependencyGraph, usual: EngineStepRow, bound: str) -> list[str]:
-    """Say what a phase that the GPU bounds gains at most: by faster kernels, or without exposed communication."""
-    if bound == "exposed_communication":
-        return [f"without exposed communication a step is at most {brief_duration(usual.exposed_ns)} shorter"]
-    start = usual.gpu_end_ns - usual.own_ns
-    computes = Bounds(graph, start, usual.gpu_end_ns, start).computing_ns
-    if bound == "gpu_compute" and computes:
-        return [f"GPU compute at 2x speed saves at most {brief_duration(computes // 2)} per step"]
-    return []
+def _judged(scope: Scope, graph: DependencyGraph) -> list[str]:
+    """Return the first finding on the step that stands for the others, or on the window that was asked for."""
+    window = median_step() if scope.is_open else scope.window
+    facts = PathFacts.of(critical_path(graph, window))
+    first = leading(facts)
+    return [f"{window_name(facts.path.window)}: {first.lead}"] if first else []
 
 
 def _largest_cause(gaps: pd.DataFrame, rows: Sequence[EngineStepRow], by_step: Counter[tuple[str, int]]) -> list[str]:
@@ -660,4 +668,5 @@ ANALYSIS = Analysis(
     tables=TABLES,
     answer=answer,
     figure=figure,
+    judges=True,
 )

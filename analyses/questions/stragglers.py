@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +18,13 @@ from analyses.display.charts import GRID, empty_figure, new_figure
 from analyses.display.labels import SHORT, SHORT_IN_JOBS
 from analyses.display.phrases import MANY_RANKS, RANKS_LISTED
 from analyses.display.sentence_format import brief_duration, brief_share, outside_operators, quoted
-from analyses.source.matched_collectives import MatchedWindow, matched_collectives, matching_notes
-from analyses.source.window_report import window_name
+from analyses.source.matched_collectives import (
+    MatchedWindow,
+    joined_job,
+    judged_job,
+    matched_collectives,
+    matching_notes,
+)
 from hta_graph.base.arrays import distinct, split_intervals, summed_by
 from hta_graph.base.colours import BOUND_COLOUR
 from hta_graph.base.errors import Remedy
@@ -29,10 +33,7 @@ from hta_graph.base.text.shorten import short_name
 from hta_graph.graph.dependency_graph import DependencyGraph, distinct_hosts
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict, wait_causes
-from hta_graph.multi_rank.job_verdict import job_verdict as verdict_of
-from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.wait_causes import WaitCauses
-from hta_graph.paths.windows import Window, between, step
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -71,39 +72,11 @@ def causes(matched: Sequence[MatchedWindow], job: DependencyGraph | None = None)
     largest causes come first. A row of a rank without a name, last, is what has no recorded cause: the ranks had no
     earlier collective in the trace, nothing shows what the rank did more of, or the wait is below the error of clocks.
     """
-    job = _joined_job(matched) if job is None else job
+    job = joined_job(matched) if job is None else job
     if job is None or not any(len(item.found) for item in matched):
         return joined([], CAUSES)
     found = wait_causes(job)
     return joined([_causes_in_window(item, job, found) for item in matched if len(item.found)], CAUSES)
-
-
-def _joined_job(matched: Sequence[MatchedWindow]) -> DependencyGraph | None:
-    """Build the job's graph, of what is matched already if the files name their ranks; None of one rank."""
-    # Ranks need not have all windows: a step may be missing.
-    found = {rank: scope.graph for item in matched for rank, scope in item.scopes.items()}
-    graphs = {rank: found[rank] for rank in sorted(found)}
-    if len(graphs) < 2:
-        return None
-    is_numbered = all(graph.rank == rank for rank, graph in graphs.items()) and graphs.keys() == matched[0].ranks.keys()
-    return join_ranks(graphs.values(), matched=matched[0].every if is_numbered else None)
-
-
-def _asked_window(matched: Sequence[MatchedWindow], job: DependencyGraph) -> Window | None:
-    """Return the job's window that was asked for; None of the whole trace and of every step."""
-    if len({item.label for item in matched}) != 1 or any(scope.is_open for scope in matched[0].scopes.values()):
-        return None
-    clocks = dict(zip(job.clock_table.rank.tolist(), job.clock_table.offset.tolist(), strict=True))
-    windows = {rank: scope.window(scope.graph) for rank, scope in matched[0].scopes.items() if scope.window_ns}
-    first = next(iter(windows.values()), None)
-    if first is None or first.is_whole:
-        return None
-    if first.step is not None:
-        return step(first.step, cpu_window=first.form == "cpu")(job)
-    if not first.is_named:
-        return between(first.start_ns, first.end_ns)(job)
-    start = min(window.start_ns - clocks.get(rank, 0) for rank, window in windows.items())
-    return replace(first, start_ns=start, end_ns=max(own.end_ns - clocks.get(rank, 0) for rank, own in windows.items()))
 
 
 def _causes_in_window(item: MatchedWindow, job: DependencyGraph, found: WaitCauses) -> pd.DataFrame:
@@ -152,17 +125,17 @@ def _distinct_ends(call_paths: Sequence[str]) -> list[str]:
 
 
 def _headline(
-    frame: pd.DataFrame, found: JobVerdict | None, window: str, hosts: Mapping[int, str]
+    frame: pd.DataFrame, found: JobVerdict, window: str, hosts: Mapping[int, str]
 ) -> tuple[list[str], list[str | Note]]:
     """Say which rank delays the others and by what, as the verdict of the job has it; notes say more."""
     waited = int(frame["caused_ns"].sum())
-    if not waited or found is None:
-        return [], []
+    if not waited:
+        return [job_verdict.nobody(found, "")], []
     doubt = [text for text in (job_verdict.doubt(found),) if text]
     if found.firmness != "none":
         own = frame[frame["rank"].isin(found.ranks)]
         caused = int(own["caused_ns"].sum())
-        said = [job_verdict.sentence(found, window, hosts), job_verdict.waiting_caused(found)]
+        said = job_verdict.job_sentences(found, window, hosts, {})
         notes = [*doubt, *_propagated_notes(own, caused), *_unknown_notes(frame, waited)]
         if found.rank is None:
             return said, list(notes)
@@ -175,7 +148,12 @@ def _headline(
     named = frame[frame["name"].notna()]
     largest = _largest_cause(named, waited) if len(named) else []
     host = _main_host(by_rank, hosts, int(by_rank.sum()))
-    return [job_verdict.nobody(found, host)], [*largest, *doubt, *_unknown_notes(frame, waited)]
+    caused_ns = dict(zip(by_rank.index.astype(int).tolist(), by_rank.tolist(), strict=True))
+    return job_verdict.job_sentences(found, window, hosts, caused_ns, host), [
+        *largest,
+        *doubt,
+        *_unknown_notes(frame, waited),
+    ]
 
 
 def _main_host(by_rank: pd.Series[int], hosts: Mapping[int, str], waited: int) -> str:
@@ -394,8 +372,8 @@ def stragglers(matched: Sequence[MatchedWindow], attributed: pd.DataFrame | None
     """Sort ranks by the waiting that they cause, also where it reaches others through ranks that wait themselves.
 
     HTA compares the starts of one kernel by its name and stream number; here every collective counts, by how long the
-    others waited in it. ``attributed`` are the causes, if they are known. ``wait_caused_ns`` is waiting in collectives
-    where the rank arrives last, ``caused_ns`` what is attributed to what it did, passed on or not.
+    others waited in it. ``attributed`` are the causes, if they are known. ``wait_caused_ns`` is waiting for the rank
+    where it arrives last, ``caused_ns`` what is attributed to what it did, passed on or not.
     """
     attributed = causes(matched) if attributed is None else attributed
     return joined([_waiting_caused(item, attributed) for item in matched if len(item.found)], STRAGGLERS)
@@ -407,8 +385,8 @@ def _waiting_caused(item: MatchedWindow, attributed: pd.DataFrame) -> pd.DataFra
     # Ranks with a collective in the window have a row, even without the window itself, such as a step that they lack.
     ranks = np.union1d(np.array(sorted(item.scopes), np.int64), found.rank)
     last = np.searchsorted(ranks, found.rank[found.last])  # ranks need not be numbered from 0
-    waited = summed_by(found.number, found.wait, len(found))
-    caused = summed_by(last, waited, len(ranks))
+    waited = np.flatnonzero(found.wait > 0)
+    caused = summed_by(np.searchsorted(ranks, found.awaited[waited]), found.wait[waited], len(ranks))
     taken = np.bincount(np.searchsorted(ranks, found.rank), minlength=len(ranks))
     times = np.bincount(last, minlength=len(ranks))
     known = attributed[(attributed["scope"] == item.label) & attributed["name"].notna() & attributed["rank"].notna()]
@@ -435,21 +413,22 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         scopes: one for each rank, or the steps of each.
     """
     matched = matched_collectives(scopes)
-    job = _joined_job(matched)
+    job = joined_job(matched)
     attributed = causes(matched, job)
     caused = stragglers(matched, attributed)
-    window = None if job is None else _asked_window(matched, job)
-    found = None if job is None else verdict_of(job, window)
+    judged = None if job is None else judged_job(matched, job)
     tables = {"stragglers": caused, "hosts": hosts(caused, attributed, matched), "causes": attributed}
     summed = dict.fromkeys(("stragglers", "hosts"), "the other ranks and all collectives")
-    name = "the recording" if window is None else window_name(window)
-    said, notes = _headline(attributed, found, name, host_names(matched))
+    said, notes = list[str](), list[str | Note]()
+    if judged is not None and len(caused):
+        said, notes = _headline(attributed, judged.verdict, judged.window, host_names(matched))
+        said = job_verdict.with_recording(said, judged.verdict, judged.late, judged.missing)
     return Answer(
         tables,
         [*notes, *matching_notes(scopes, matched)],
         opening=said,
         conclusion=said,
-        keys={"job_verdict": job_verdict.record(found)},
+        keys={"job_verdict": job_verdict.record(None if judged is None else judged.verdict)},
         summed=summed | {"causes": "the ranks that waited"},
         worst_by={"stragglers": "caused_ns"},
         on_screen={"stragglers": _worst_first(caused), "causes": _causes_on_screen(attributed)},
@@ -496,4 +475,5 @@ ANALYSIS = Analysis(
     tables=TABLES,
     answer=answer,
     figure=figure,
+    judges=True,
 )

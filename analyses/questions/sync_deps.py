@@ -16,6 +16,7 @@ from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.base.text.shorten import short_name
 from hta_graph.export.sync_dependencies import ExternalIds, SyncDependencies, SyncPairs
 from hta_graph.model import EdgeKind, Ints
+from hta_graph.paths.polled_loops import waiting_since
 
 WAIT_COLUMNS: Sequence[str] = ("waited", "rank", "event", "call", "next", "waited for")
 NO_OPERATOR = "(none)"
@@ -156,9 +157,8 @@ def _longest_waits(found: SyncDependencies) -> list[Line]:
 
 
 def _waited_ns(found: SyncDependencies, part: SyncPairs) -> Ints:
-    """Return how long each dependency's call took (ns)."""
-    events = found.graph.event_table
-    length: Ints = events.end[part.call] - events.start[part.call]
+    """Return how long each dependency's call took (ns), or the loop of queries that it ended."""
+    length: Ints = found.graph.event_table.end[part.call] - waiting_since(found.graph, part.call)
     return length
 
 

@@ -27,13 +27,15 @@ WITHOUT_COMPUTATION = {
     "idle": "idle time (see idle-time)",
     "exposed_communication": "exposed communication (see overlap)",
     "exposed_memory": "exposed copies and memsets (see overlap)",
+    "not_recorded": "launched work that was not recorded",
 }
 """What the time is in which nothing computes, and which command explains it."""
 
-PARTS = ("compute", "exposed_communication", "exposed_memory", "idle")
+PARTS = ("compute", "exposed_communication", "exposed_memory", "idle", "not_recorded")
 TIMES = Table(
     *("window_ns", ns("compute_ns", "Time with computation running")),
     *("exposed_communication_ns", "exposed_memory_ns", "idle_ns"),
+    ns("not_recorded_ns", "Time in which launched work that was not recorded may run: not known to be idle"),
 )
 OF_WINDOW = "as a share of the window; null if it is empty"
 SHARES = Table(
@@ -41,6 +43,7 @@ SHARES = Table(
     share("exposed_communication_share", f"Exposed communication {OF_WINDOW}", null=True),
     share("exposed_memory_share", f"Exposed copies and memsets {OF_WINDOW}", null=True),
     share("idle_share", f"Idle time {OF_WINDOW}", null=True),
+    share("not_recorded_share", f"Time that was not recorded {OF_WINDOW}", null=True),
 )
 BREAKDOWN = Table("rank", "scope", TIMES, SHARES)
 BY_GPU = Table("rank", "scope", integer("gpu", "Number of the GPU."), TIMES, SHARES)
@@ -48,7 +51,7 @@ BY_GPU = Table("rank", "scope", integer("gpu", "Number of the GPU."), TIMES, SHA
 
 @BREAKDOWN.returned
 def temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Divide each window: compute + exposed communication + exposed memory + idle = window, to the nanosecond.
+    """Divide each window: compute + exposed communication + exposed memory + idle + not recorded = window, exactly.
 
     Time counts as compute while any kernel computes; communication is exposed while nothing computes; copies and
     memsets are exposed while nothing computes or communicates. HTA counts synchronization records and operators that
@@ -85,13 +88,14 @@ def _divided_window(scope: Scope) -> dict[str, Any]:
     # copies        ####     ##  ##    ##            #
     compute = scope.running.busy(WorkType.COMPUTATION)
     talking = scope.running.busy(WorkType.COMPUTATION, WorkType.COMMUNICATION)
-    busy = scope.running.busy()
+    busy, unknown_ns = scope.running.busy(), scope.not_recorded_ns
     return {
         "window_ns": scope.window_ns,
         "compute_ns": compute.total,
         "exposed_communication_ns": talking.total - compute.total,
         "exposed_memory_ns": busy.total - talking.total,
-        "idle_ns": scope.window_ns - busy.total,
+        "idle_ns": scope.window_ns - busy.total - unknown_ns,
+        "not_recorded_ns": unknown_ns,
     }
 
 
@@ -110,7 +114,13 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     extents = {"temporal_breakdown": "first to last GPU activity"} if any(scope.is_open for scope in scopes) else {}
     frame, by_gpu = temporal_breakdown(scopes), breakdown_by_gpu(scopes)
     tables = {"temporal_breakdown": frame} | ({"breakdown_by_gpu": by_gpu} if len(by_gpu) else {})
-    return Answer(tables, notes, extents=extents, conclusion=_conclusion(frame))
+    shown = {} if frame["not_recorded_ns"].any() else {name: _without_unknown(one) for name, one in tables.items()}
+    return Answer(tables, notes, extents=extents, conclusion=_conclusion(frame), on_screen=shown)
+
+
+def _without_unknown(frame: pd.DataFrame) -> pd.DataFrame:
+    """Leave out of a table for the screen what is nothing in a whole recording."""
+    return frame.drop(columns=["not_recorded_ns", "not_recorded_share"])
 
 
 def _conclusion(frame: pd.DataFrame) -> list[str]:

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyses.advice.gains import within_rows
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.labels import SHORT
 from analyses.display.sentence_format import brief_duration, brief_share, time_and_share
+from analyses.judgement.pricing import within_rows
 from analyses.report.page_labels import SAVINGS
 from analyses.source.window_facts import short_labels
 from hta_graph.base.arrays import summed_by
@@ -183,7 +183,7 @@ def _conclusion(one: Opportunity, graph: DependencyGraph, window: Window) -> str
     name = f"the work of {name}" if one.kind == "rank" else name
     length = window.end_ns - window.start_ns
     half, free = (time_and_share(saved, length) for saved in (one.saved_half_ns, one.saved_free_ns))
-    return f"Largest saving: {name} at 2x speed saves {half}; removing it saves {free}"
+    return f"Largest {one.kind} at 2x: {name} saves {half}; removing it saves {free}"
 
 
 def _group_equal_gains(found: Iterable[Opportunity], alike_ns: float) -> list[list[Opportunity]]:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyses.advice.verdict import WHY_REPRESENTATIVE, representative_ranks
 from analyses.declare.scope import Scope, empty_scope, in_window
+from analyses.judgement.verdict import WHY_REPRESENTATIVE, representative_ranks
 from analyses.questions import catalogue
 from analyses.report.gain_curves import distinct_opportunities, worth_a_card
 from analyses.report.opportunities import opportunities_of_summaries

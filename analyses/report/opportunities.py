@@ -34,7 +34,7 @@ from hta_graph.paths.windows import resolved_window
 from hta_graph.what_if.bounds import priced_window
 from hta_graph.what_if.opportunities import opportunity_frame
 from hta_graph.what_if.predict import JobOpportunities, JobPrediction, WindowReplay
-from hta_graph.what_if.reliability import reliability
+from hta_graph.what_if.reliability import Reliability, reliability, with_unrecorded_work
 from hta_graph.what_if.replay import Replayed, replay, replay_graph
 from hta_graph.what_if.slack import near_critical
 
@@ -210,6 +210,9 @@ def gain_sections(path: CriticalPath, gains: OpportunityCurves | None, failure: 
         return [Section(SAVINGS, "", notes=[sentence(failure)])]
     if not gains.drawn:
         return []
+    trusted = reliability(replay_graph(path.graph, resolved_window(gains.window)))
+    if trusted.missing:
+        return [_unknown_savings(trusted)]
     try:
         near, notes = ([], []) if not path.graph.is_job else _near_tables(path)
         assumed = _assumptions(replay(path.graph, window=resolved_window(gains.window)))
@@ -220,7 +223,7 @@ def gain_sections(path: CriticalPath, gains: OpportunityCurves | None, failure: 
             SAVINGS,
             "",
             [_opportunity_table(path.graph, gains.table, gains.length_ns, gains.drawn), *near],
-            [*_not_reliable(path, gains), gains.conclusion, *_base_of_savings(path, gains), *notes],
+            [*_not_reliable(trusted), gains.conclusion, *_base_of_savings(path, gains), *notes],
             template="gain_part.html",
             labels=short_labels(path.graph),
             figure=gain_figure(gains.drawn),
@@ -229,12 +232,16 @@ def gain_sections(path: CriticalPath, gains: OpportunityCurves | None, failure: 
     ]
 
 
-def _not_reliable(path: CriticalPath, gains: OpportunityCurves) -> list[str]:
+def _not_reliable(trusted: Reliability) -> list[str]:
     """Say first where replay cannot be trusted."""
-    found = reliability(replay_graph(path.graph, resolved_window(gains.window)))
-    if found.reason is None:
+    if trusted.reason is None:
         return []
-    return [f"These savings are not reliable: {untrusted(found.reason, found.share)}."]
+    return [f"These savings are not reliable: {untrusted(trusted.reason, trusted.share)}."]
+
+
+def _unknown_savings(trusted: Reliability) -> Section:
+    """Say why no savings are listed where the recording lacks what they depend on."""
+    return Section(SAVINGS, "", notes=[f"Savings are unknown: {untrusted(trusted.reason or '', trusted.share)}."])
 
 
 def _base_of_savings(path: CriticalPath, gains: OpportunityCurves) -> list[str]:
@@ -254,6 +261,9 @@ def gain_sections_of_summaries(outlook: JobOpportunities) -> list[Section]:
     conclusion, recorded = conclusion_without_curves(outlook), outlook.recorded
     if not conclusion:
         return []
+    trusted = with_unrecorded_work(Reliability(recorded.frozen_share), recorded.graph, recorded.window)
+    if trusted.missing:
+        return [_unknown_savings(trusted)]
     table = _opportunity_table(recorded.graph, opportunity_frame(outlook.opportunities), recorded.measured_ns)
     assumed = [
         *_assumptions(recorded),

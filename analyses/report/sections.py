@@ -263,7 +263,7 @@ def part_section(scopes: Sequence[Scope], part: ReportPart, timeline: TimelinePa
     chosen = scopes if part.every_rank else [scope]
     title = part.title if len(chosen) == len(scopes) else title_of_rank(part.title, rank)
     try:
-        found = catalogue.analysis(part.analysis).answer(chosen, **part.options).on_command_line()
+        found = catalogue.analysis(part.analysis).answer_about(chosen, **part.options).on_command_line()
     # One analysis that cannot answer must not cost the reader all the others.
     except HtaGraphError as error:
         return Section(title, part.meaning, notes=[sentence(str(error))])
@@ -277,7 +277,7 @@ def part_section(scopes: Sequence[Scope], part: ReportPart, timeline: TimelinePa
 
 def _detailed_rank_first(part: ReportPart, scope: Scope, notes: Sequence[str]) -> list[str]:
     """Begin with the conclusion about the rank in detail; the first one about all ranks names another."""
-    own = catalogue.analysis(part.analysis).answer([scope], **part.options).on_command_line()
+    own = catalogue.analysis(part.analysis).answer_about([scope], **part.options).on_command_line()
     if not own.conclusion or not notes:
         return list(notes)
     first, *others = notes

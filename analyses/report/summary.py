@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from analyses.advice.facts import PathFacts
-from analyses.advice.gains import NOTHING_SUGGESTED, cause_words, what_is_not_shown
 from analyses.advice.rule import PathFinding
 from analyses.advice.rules import ADVICE_RULES
-from analyses.advice.verdict import replayed_advice, replayed_verdict
 from analyses.display.sentence_format import brief_duration, brief_share
 from analyses.display.text_layout import clipped
+from analyses.judgement.findings import WindowFinding, cause_words, firsts, judgement, leading, what_is_not_shown
+from analyses.judgement.verdict import NOTHING_SUGGESTED, replayed_advice, replayed_verdict
 from analyses.report.gain_curves import gain_name
 from analyses.report.page_labels import capitalized, length_name, sentence
 from analyses.report.path_lanes import CELLS, LEVELS, LIMITS, PathPicture, path_picture
@@ -46,17 +46,12 @@ class KeyFigure:
 
 @dataclass(frozen=True)
 class Card:
-    """A next action: what to do, what it saves, why.
-
-    ``saved_ns`` is 0 where that is unknown; ``saved_as`` explains it next to the headline.
-    """
+    """A next action: what to do, what it saves, why."""
 
     action: str
     saving: str
     sure: str
     details: Sequence[str]
-    saved_ns: int = 0
-    saved_as: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,11 +111,11 @@ def summary_of(path: CriticalPath, run: str, opportunities: Sequence[Opportunity
     found = [*replayed_verdict(facts), *replayed_advice(facts)]
     bound = next(finding for finding in found if finding.rule == "bound_by")
     # Where replay cannot be trusted, no speedup is promised.
-    cards = _cards(facts, found, () if "another_path_share" in bound.evidence else opportunities)
+    cards = _cards(facts, () if "another_path_share" in bound.evidence else opportunities)
     return Summary(
         run,
         _headline(facts, bound, found),
-        _figures(facts, cards, bound),
+        _figures(facts, bound),
         cards,
         [_finding_text(one, facts) for one in found if not _is_note(one) and one.rule != NOTHING_SUGGESTED],
         _picture(facts, link),
@@ -161,7 +156,9 @@ def _headline(facts: PathFacts, bound: PathFinding, found: Sequence[PathFinding]
     if missing := bound.evidence.get("missing"):
         return capitalized(what_is_not_shown(facts, missing, bound.evidence["missing_share"]))
     rank = facts.main_rank(facts.segments_in_classes(BoundBy[_largest_class(path).upper()]))
-    return _headline_of(headline_subject(facts.of_window), _cause(facts, bound), rank)
+    first = leading(facts) if bound.saves_ns is not None else None
+    change = f"; largest {first.word}: {first.name}" if first is not None and first.word == "change" else ""
+    return f"{_headline_of(headline_subject(facts.of_window), _cause(facts, bound), rank)}{change}"
 
 
 def _headline_of(subject: str, bound: str, rank: int | None) -> str:
@@ -178,7 +175,7 @@ def _cause(facts: PathFacts, bound: PathFinding) -> str:
     return short_labels(facts.graph)[bound.evidence["bound_by"]]
 
 
-def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> list[KeyFigure]:
+def _figures(facts: PathFacts, bound: PathFinding) -> list[KeyFigure]:
     """Return the numbers that belong to the headline: what is gained, then what it is of."""
     path, window = facts.path, facts.path.window
     if not path.length_ns:
@@ -188,8 +185,9 @@ def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> lis
     # Waits that advice removes have no time of their own on the path: their class has.
     what = short_labels(facts.graph)[bound.evidence["bound_by"]] if of_cause_ns is None else _cause(facts, bound)
     time_ns = bound.evidence["time_ns"] if of_cause_ns is None else of_cause_ns
+    gained = firsts(judgement(facts)) if bound.saves_ns is not None else []
     found = [
-        *([_gain_figure(facts, bound)] if bound.saves_ns is not None else []),
+        *(_gain_figure(facts, one) for one in gained[:1]),
         KeyFigure(brief_share(facts.share(time_ns)), f"of the critical path is {what}"),
         KeyFigure(brief_duration(path.length_ns), _length_text(facts)),
     ]
@@ -203,9 +201,7 @@ def _figures(facts: PathFacts, cards: Sequence[Card], bound: PathFinding) -> lis
         found.append(KeyFigure(brief_duration(delaying.median_caused_ns), text))
     if facts.of_window.has_iteration:
         found.append(KeyFigure(brief_duration(window.gpu_ns), "iteration"))
-    largest_card = max(cards, key=lambda card: card.saved_ns, default=None)
-    if largest_card and largest_card.saved_ns:
-        found.append(KeyFigure(facts.saving(largest_card.saved_ns), largest_card.saved_as))
+    found += [_gain_figure(facts, one) for one in gained[1:] if one.word == "change"]
     return found
 
 
@@ -214,33 +210,31 @@ def _length_text(facts: PathFacts) -> str:
     return f"median {name}" if facts.of_window.represents_phase else name
 
 
-def _gain_figure(facts: PathFacts, bound: PathFinding) -> KeyFigure:
-    what = cause_words(facts, bound.evidence["cause"])
-    condition = f"with {what} at 2x speed" if bound.evidence["at_double_speed"] else f"without {what}"
-    text = f"shorter {facts.priced_name.removeprefix('the ')} {condition}"
-    return KeyFigure(facts.saving_of(bound.saves_ns or 0), text)
+def _gain_figure(facts: PathFacts, first: WindowFinding) -> KeyFigure:
+    doubt = "" if first.confidence == "high" else f", {_confidence(first.confidence)}"
+    return KeyFigure(facts.saving(first.saves_ns or 0), f"largest {first.word}: {first.name}{doubt}")
 
 
-def _cards(facts: PathFacts, found: Sequence[PathFinding], opportunities: Sequence[Opportunity]) -> list[Card]:
-    """Choose the next actions: advice, then what speedups would save; what saves most comes first.
-
-    Where much is unexplained, what the next trace should record comes before all of that.
-    """
-    advice = [_card(facts, finding) for finding in found if _is_advice(finding)]
-    first = advice[: facts.is_largely_unexplained and bool(advice) and not advice[0].saved_ns]
-    chosen = [*first, *sorted(advice[len(first) :], key=lambda card: -card.saved_ns)]
-    parts = [one for one in opportunities if not _is_whole(facts, one)]
-    chosen = [*chosen, *(_opportunity_card(facts, one) for one in parts or opportunities)][:MOST_CARDS]
-    return [*first, *sorted(chosen[len(first) :], key=lambda card: -card.saved_ns)]
+def _cards(facts: PathFacts, opportunities: Sequence[Opportunity]) -> list[Card]:
+    """Choose the next actions, in the order of the judgement; without items of its own, then other opportunities."""
+    items = {one.what: one for one in opportunities if not _is_whole(facts, one)}
+    judged = [one for one in judgement(facts) if one.advice or (one.kind == "item" and one.saves_ns)]
+    cards = [_card(facts, one.advice) if one.advice else _item_card(facts, one, items.get(one.name)) for one in judged]
+    named = {one.name for one in judged}
+    return [*cards, *(_opportunity_card(facts, one) for what, one in items.items() if what not in named)][:MOST_CARDS]
 
 
 def _is_whole(facts: PathFacts, one: Opportunity) -> bool:
     return one.kind in CALLS_OTHERS and one.on_path_ns >= WHOLE_SHARE * facts.priced.length_ns
 
 
-def _is_advice(finding: PathFinding) -> bool:
-    """Return whether a finding requires an action, instead of describing the window."""
-    return finding.rule in ADVICE or (finding.rule == "held_up_by_rank" and finding.evidence["rank"] is not None)
+def _item_card(facts: PathFacts, item: WindowFinding, known: Opportunity | None) -> Card:
+    """Make a card of an item at twice its speed."""
+    if known is not None:
+        return _opportunity_card(facts, known)
+    name = item.name.partition(":")[2]
+    saved = item.saves_ns or 0
+    return Card(f"If {name} ran twice as fast", f"Would save {facts.saving(saved)}", _confidence(item.confidence), [])
 
 
 def _card(facts: PathFacts, finding: PathFinding) -> Card:
@@ -252,15 +246,7 @@ def _card(facts: PathFacts, finding: PathFinding) -> Card:
     saving = (
         _saves(facts.saving(saved), at_most=is_bound) if saved else "No direct saving; the next trace explains more"
     )
-    sure = _confidence(finding.confidence)
-    saved_as = largest_saving_of_actions(sure, at_most=is_bound)
-    return Card(action, saving, sure, details, saved, saved_as)
-
-
-def largest_saving_of_actions(sure: str, *, at_most: bool) -> str:
-    """Explain the largest saving of the next actions, with its confidence if that is low."""
-    parts = ["largest estimated saving", *["at most"] * at_most, *[sure] * (sure == _confidence("low"))]
-    return ", ".join(parts)
+    return Card(action, saving, finding.sure, details)
 
 
 def _action(finding: PathFinding) -> tuple[str, str]:
@@ -290,14 +276,7 @@ def _opportunity_card(facts: PathFacts, one: Opportunity) -> Card:
     ]
     details = [*said, f"Next bottleneck: {one.next}."] if one.next else said
     saving = f"Would save {facts.saving(one.saved_half_ns)}"
-    return Card(
-        f"If {name} ran twice as fast",
-        saving,
-        "",
-        details,
-        one.saved_half_ns,
-        f"estimated saving if {name} ran twice as fast",
-    )
+    return Card(f"If {name} ran twice as fast", saving, "", details)
 
 
 def _finding_text(finding: PathFinding, facts: PathFacts) -> str:
@@ -308,7 +287,7 @@ def _finding_text(finding: PathFinding, facts: PathFacts) -> str:
     if not saved or finding.rule == "bound_by":
         return said
     saving = _saves(facts.saving(saved), at_most=is_bound)
-    return f"{said} {saving}; {_confidence(finding.confidence)}."
+    return f"{said} {saving}; {finding.sure}."
 
 
 def _saves(text: str, *, at_most: bool) -> str:

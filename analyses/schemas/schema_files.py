@@ -16,7 +16,7 @@ def schema_names() -> list[str]:
     """Return the names of all schemas, in alphabetical order.
 
     >>> [name for name in schema_names() if name.startswith("critical")]
-    ['critical-path', 'critical-path-per-step']
+    ['critical-path', 'critical-path-evidence', 'critical-path-per-step']
     """
     found = (item.name for item in files(FOLDER).iterdir())
     return sorted(name.removesuffix(ENDING) for name in found if name.endswith(ENDING))

@@ -14,12 +14,12 @@ import pandas as pd
 from analyses.declare.columns import Table, byte_count, integer, ns, rate, share
 from analyses.declare.scope import Scope
 from analyses.declare.tables import table_of
-from hta_graph.base.arrays import find_sorted
+from hta_graph.base.arrays import find_sorted, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Ids
 from hta_graph.multi_rank.matching.bus_bandwidth import bus_factor
 from hta_graph.multi_rank.matching.communications import EXCHANGED, SPLITS, RankCommunications, listed_ranks
-from hta_graph.multi_rank.matching.read_communications import read_communication_kernels
+from hta_graph.multi_rank.matching.read_communications import first_parts, read_communication_kernels
 from hta_graph.paths.gpu_activity import Activities, WorkType
 from hta_graph.roofline.devices import Device, find_device
 from hta_graph.trace.event_args import read_event_args
@@ -69,9 +69,11 @@ def _rates_of_scope(scope: Scope, said: pd.DataFrame, peaks: Device | None) -> p
     """Return the rows of one scope."""
     work = scope.work.take(scope.work.type == WorkType.COMMUNICATION)
     at = find_sorted(work.row, said["row"].to_numpy())
-    kernels = said.iloc[at].reset_index(drop=True)
-    links = np.array(_link_rates(scope.graph, work, peaks), np.float64)
-    kernels = kernels.assign(ns=work.end - work.start, link_gbps=links)
+    # Copies that do the work of one call count once.
+    first, part, call = np.unique(said["first"].to_numpy(np.int64)[at], return_index=True, return_inverse=True)
+    links = np.array(_link_rates(scope.graph, work, peaks), np.float64)[part]
+    length = summed_by(call, work.end - work.start, len(first))
+    kernels = said.iloc[first].reset_index(drop=True).assign(ns=length, link_gbps=links)
     keys = [*SAME_CALL, "factor", "link_gbps"]
     groups = kernels.groupby(keys, dropna=False, sort=False)["ns"].agg(["size", "sum", "min"]).reset_index()
     groups = groups.rename(columns={"size": "count", "sum": "gpu_ns"})
@@ -99,6 +101,8 @@ def _link_rates(graph: DependencyGraph, work: Activities, peaks: Device | None) 
 def _recorded_calls(graph: DependencyGraph) -> pd.DataFrame:
     """Return the recorded call of each communication kernel (``row``), and its factor from algorithm to bus bandwidth.
 
+    ``first`` is the place of the first row that does the same call's work: copies do it in parts.
+
     All of them are objects: a missing number would make floats of others.
     """
     members = read_communication_kernels(graph)
@@ -107,7 +111,7 @@ def _recorded_calls(graph: DependencyGraph) -> pd.DataFrame:
     frame = pd.DataFrame(
         [one | {"factor": _bus_factor(one)} for one in rows], columns=[*SAME_CALL, "factor"], dtype=object
     )
-    return frame.assign(row=members.row.astype(np.int64))
+    return frame.assign(row=members.row.astype(np.int64), first=first_parts(graph, members.row, members.call))
 
 
 def _recorded_on_kernel(members: RankCommunications, at: int) -> dict[str, Any]:

@@ -10,10 +10,13 @@ import numpy as np
 from analyses.declare.scope import Scope
 from analyses.display.phrases import MANY_RANKS, RANKS_LISTED, silent_ranks
 from analyses.display.sentence_format import counted
+from analyses.source.window_report import window_name
 from hta_graph.base.arrays import rows_by_value
 from hta_graph.base.text.formatting import milliseconds, signed_milliseconds
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ints
+from hta_graph.multi_rank.job_verdict import JobVerdict, job_verdict, late_recordings, missing_ranks
+from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.matching.collectives import (
     Collectives,
     collectives_of_graphs,
@@ -23,6 +26,7 @@ from hta_graph.multi_rank.matching.collectives import (
 from hta_graph.multi_rank.matching.communications import UNKNOWN_RANK, Match, RankCommunications
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.matching.worker_groups import with_worker_groups
+from hta_graph.paths.windows import Window, between, step
 
 NOT_ON_ALL_RANKS = (
     "no collective in this window was recorded on all ranks of its group; record the same steps on all ranks"
@@ -110,6 +114,55 @@ def _starts_inside(scope: Scope, own: RankCommunications) -> Bools:
     """Mark a rank's communications that belong to a scope: as GPU work does, on the CPU by their call."""
     on_gpu = scope.graph.is_gpu[own.row]
     return np.where(on_gpu, np.isin(own.row, scope.work.row), scope.holds(np.where(own.call >= 0, own.call, own.row)))
+
+
+def joined_job(matched: Sequence[MatchedWindow]) -> DependencyGraph | None:
+    """Build the job's graph, of what is matched already if the files name their ranks; None of one rank."""
+    # Ranks need not have all windows: a step may be missing.
+    found = {rank: scope.graph for item in matched for rank, scope in item.scopes.items()}
+    graphs = {rank: found[rank] for rank in sorted(found)}
+    if len(graphs) < 2:
+        return None
+    is_numbered = all(graph.rank == rank for rank, graph in graphs.items()) and graphs.keys() == matched[0].ranks.keys()
+    return join_ranks(graphs.values(), matched=matched[0].every if is_numbered else None)
+
+
+@dataclass(frozen=True)
+class JudgedJob:
+    """The verdict of a job in a window (its name), and what its traces lack.
+
+    ``late`` is by how much (ns) recordings begin late (:func:`late_recordings`), ``missing`` are ranks without a trace.
+    """
+
+    verdict: JobVerdict
+    window: str
+    late: Mapping[int, int]
+    missing: Sequence[int]
+
+
+def judged_job(matched: Sequence[MatchedWindow], job: DependencyGraph) -> JudgedJob:
+    """Return the verdict of the job to which matched collectives belong, in the window that was asked for."""
+    window = _asked_window(matched, job)
+    found = job_verdict(job, window)
+    name = "the recording" if window is None else window_name(window)
+    return JudgedJob(found, name, late_recordings(job, found), missing_ranks(job))
+
+
+def _asked_window(matched: Sequence[MatchedWindow], job: DependencyGraph) -> Window | None:
+    """Return the job's window that was asked for; None of the whole trace and of every step."""
+    if len({item.label for item in matched}) != 1 or any(scope.is_open for scope in matched[0].scopes.values()):
+        return None
+    clocks = dict(zip(job.clock_table.rank.tolist(), job.clock_table.offset.tolist(), strict=True))
+    windows = {rank: scope.window(scope.graph) for rank, scope in matched[0].scopes.items() if scope.window_ns}
+    first = next(iter(windows.values()), None)
+    if first is None or first.is_whole:
+        return None
+    if first.step is not None:
+        return step(first.step, cpu_window=first.form == "cpu")(job)
+    if not first.is_named:
+        return between(first.start_ns, first.end_ns)(job)
+    start = min(window.start_ns - clocks.get(rank, 0) for rank, window in windows.items())
+    return replace(first, start_ns=start, end_ns=max(own.end_ns - clocks.get(rank, 0) for rank, own in windows.items()))
 
 
 def matching_notes(scopes: Sequence[Scope], matched: Sequence[MatchedWindow]) -> list[str]:

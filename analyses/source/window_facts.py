@@ -20,7 +20,7 @@ from hta_graph.base.arrays import distinct, summed_by
 from hta_graph.base.text.sanitize import one_line
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.rank_summary import RankSummary
-from hta_graph.model import BoundBy, EdgeKind, EdgeRule, EventKind
+from hta_graph.model import BoundBy, EdgeRule, EventKind
 from hta_graph.paths.critical_path import CriticalPath
 from hta_graph.paths.engine_step_table import EngineStepRow, engine_step_table
 from hta_graph.paths.rank_crossings import crossings, held_up_by
@@ -362,7 +362,7 @@ def slack_record(near: NearCritical) -> dict[str, Any]:
 
 
 def unknown_waits(graph: DependencyGraph) -> tuple[int, list[str]]:
-    """Count the calls that no vocabulary knows and that are taken as waits for the GPU; return also their names."""
-    edges = graph.edges_of(EdgeKind.STREAM_SYNC)
-    calls = distinct(edges.target[graph.edge_table.rule[edges.row] == EdgeRule.RETURNED_WITH_WORK])
+    """Count the calls that are taken as waits for the GPU by their times alone; return also their names."""
+    edges = graph.edges_of()
+    calls = distinct(edges.target[graph.edge_table.rule == EdgeRule.RETURNED_WITH_WORK])
     return len(calls), list(dict.fromkeys(one_line(graph.name_of(call)) for call in calls.tolist()))

@@ -87,12 +87,12 @@ def sync_record_lines(diagnostics: Mapping[str, int]) -> list[str]:
 
 
 def unknown_wait_lines(calls: int, names: Sequence[str]) -> list[str]:
-    """Name the calls that no vocabulary knows and that are taken as waits for the GPU."""
+    """Name the calls that are taken as waits for the GPU by their times alone."""
     if names:
         return [
             (
-                f"{', '.join(short_names(names[:NAMES_LISTED]))}: {counted(calls, 'call')} taken as waits. The "
-                "name is not in the vocabulary, but they return when the GPU runs out of work."
+                f"{', '.join(short_names(names[:NAMES_LISTED]))}: {counted(calls, 'call')} taken as waits. No record "
+                "says that they wait, but they return when the GPU runs out of work."
             )
         ]
     return []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.attribution.graph_kernels import graph_kernels
-from hta_graph.base.arrays import expand_ranges, find_sorted, freeze, summed_by, take_or
+from hta_graph.base.arrays import distinct, expand_ranges, find_sorted, freeze, summed_by, take_or
 from hta_graph.base.errors import UsageError
 from hta_graph.base.text.shorten import suggest_known
 from hta_graph.graph.dependency_graph import DependencyGraph
@@ -64,7 +64,7 @@ def totals_by_label(found: Owners, labels: Ids, rows: Ids, weights: Ints) -> Own
     listed, group = np.unique(label, return_inverse=True)
     _, once = np.unique(group * len(innermost) + place, return_index=True)
     own = np.searchsorted(listed, _labels_of(innermost, labels))
-    every = np.searchsorted(listed, _labels_of(np.unique(owner), labels))
+    every = np.searchsorted(listed, _labels_of(distinct(owner), labels))
     return OwnerTotals(
         listed,
         np.bincount(every, minlength=len(listed)),
@@ -206,7 +206,7 @@ class _EnclosingRows:
     def parents(self) -> Ids:
         """Return the row around each row of the nesting; around an outermost one that on the waiting thread."""
         parents = self._nesting.parent.copy()
-        rows = np.unique(self._nesting.event)
+        rows = distinct(self._nesting.event)
         outermost = rows[parents[rows] < 0]
         parents[outermost] = self.on_waiting_thread(outermost)
         return freeze(parents)
@@ -240,7 +240,7 @@ def gpu_annotations_over(graph: DependencyGraph, rows: Ids) -> Ids:
     events = graph.event_table
     marks = np.flatnonzero(events.kind == EventKind.GPU_ANNOTATION).astype(np.int32)
     found = np.full(len(rows), -1, np.int32)
-    for lane in np.unique(events.lane[marks]).tolist():
+    for lane in distinct(events.lane[marks]).tolist():
         here = np.flatnonzero(events.lane[rows] == lane)
         found[here] = _shortest_over(graph, rows[here], marks[events.lane[marks] == lane])
     return found

@@ -11,7 +11,7 @@ from bisect import bisect_left
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_graph.base.arrays import first_of_runs
+from hta_graph.base.arrays import occurrence_numbers
 from hta_graph.model import Bools, Ids, Ints
 
 UNREACHED = -(2**40)
@@ -170,8 +170,8 @@ class _Matches:
         left_keys = _mixed_keys(self.left[left].astype(np.uint64), left_gap)
         right_keys = _mixed_keys(self.right[right].astype(np.uint64), right_gap)
         i, j = _unique_to_both(
-            _mixed_keys(left_keys, _occurrence_number(left_keys)),
-            _mixed_keys(right_keys, _occurrence_number(right_keys)),
+            _mixed_keys(left_keys, occurrence_numbers(left_keys)),
+            _mixed_keys(right_keys, occurrence_numbers(right_keys)),
         )
         self._add_matches(left[i], right[j])
 
@@ -272,16 +272,6 @@ def _places_of_unique(keys: Keys) -> Ints:
     _, first, count = np.unique(keys, return_index=True, return_counts=True)
     once: Ints = first[count == 1]
     return once
-
-
-def _occurrence_number(keys: Keys) -> Ints:
-    """Number equal keys from 0 in their order."""
-    order = np.argsort(keys, kind="stable")
-    new = first_of_runs(keys[order])
-    begin = np.flatnonzero(new)
-    number = np.empty(len(keys), np.int64)
-    number[order] = np.arange(len(keys)) - begin[np.cumsum(new) - 1]
-    return number
 
 
 def _longest_increasing(values: Ints) -> Ints:

@@ -189,6 +189,19 @@ def run_numbers(*columns: np.ndarray[Any, Any]) -> Ints:
     return np.cumsum(first_of_runs(*columns)) - 1
 
 
+def occurrence_numbers(*columns: np.ndarray[Any, Any]) -> Ints:
+    """Number equal rows from 0 in their order.
+
+    >>> occurrence_numbers(np.array([5, 7, 5, 5])).tolist()
+    [0, 0, 1, 2]
+    """
+    order = np.lexsort(columns)
+    new = first_of_runs(*(column[order] for column in columns))
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order)) - np.flatnonzero(new)[np.cumsum(new) - 1]
+    return number
+
+
 def expand_ranges(first: Ids | Ints, count: Ids | Ints) -> tuple[Ints, Ints]:
     """Lay ranges of numbers end to end: return for each number the place of its range, and the number.
 

@@ -135,7 +135,7 @@ def build_without_log(trace: Trace, rules: Iterable[DependencyRule] = DEFAULT_RU
     timeline = Timeline(trace)
     # Where events moved, their rows are others.
     context = RuleContext(trace, timeline, launches if trace.events is in_file_time.events else None)
-    edges = EdgeTable.join([rule(context) for rule in rules])
+    edges = streams.without_silenced(context, EdgeTable.join([rule(context) for rule in rules]))
     notes = context.notes
     notes["nesting_violations"] = timeline.calls.violations
     edges = drop_impossible_edges(edges, timeline, notes)

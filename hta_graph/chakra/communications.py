@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from hta_graph.chakra.astra_sim_executor import SUPPORTED_COMMUNICATION
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.multi_rank.matching.communications import Label, RankCommunications, is_rank, listed_ranks
-from hta_graph.multi_rank.matching.read_communications import PEER_PATTERN
+from hta_graph.multi_rank.matching.read_communications import PEER_PATTERN, first_parts
 from hta_graph.trace.event_args import EventArgs, read_event_args
 from hta_graph.trace.profiler_names import element_bytes
 from hta_graph.trace.table import Trace
@@ -191,12 +191,14 @@ class WorkloadCommunications:
 
     ``before_recording`` are the kernels launched before it, of which nothing is known but their names; ``single_rank``
     those of groups of one rank, without other ranks; ``unknown`` those of which something is missing, and what.
+    ``parts`` are further copies that do the work of one of these, and which.
     """
 
     known: list[Communication]
     before_recording: list[int]
     single_rank: list[int]
     unknown: list[tuple[int, str]]
+    parts: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def broadcasts(self) -> set[int]:
@@ -210,13 +212,14 @@ class WorkloadCommunications:
             self.before_recording + other.before_recording,
             self.single_rank + other.single_rank,
             self.unknown + other.unknown,
+            {**self.parts, **other.parts},
         )
 
 
 def gpu_communications(
     graph: DependencyGraph, world: Sequence[int], details: ReadDetails = read_event_args
 ) -> WorkloadCommunications:
-    """Describe a rank's communication kernels.
+    """Describe a rank's communication kernels, and what copies do: several do the work of one collective.
 
     What the profiler recorded on the kernel or on the operator that launched it counts first; then what the names of
     the annotation (``nccl:all_reduce``), the operator and the kernel say, and the shapes of the annotation's inputs.
@@ -227,12 +230,16 @@ def gpu_communications(
         details: where arguments of events come from.
     """
     events = graph.event_table
-    kernels = np.flatnonzero(graph.event_flags.communicates)
+    kernels = np.flatnonzero(graph.event_flags.communicates).astype(np.int32)
     calls = graph.launching_call[kernels]
+    first = first_parts(graph, kernels, calls)
+    is_part = first != np.arange(len(first))
+    parts = dict(zip(kernels[is_part].tolist(), kernels[first][is_part].tolist(), strict=True))
+    kernels, calls = kernels[~is_part], calls[~is_part]
     order = np.lexsort((events.start[kernels], events.start[calls], calls >= 0))
     kernels, calls = kernels[order], calls[order]
     launched = calls >= 0
-    found = WorkloadCommunications([], kernels[~launched].tolist(), [], [])
+    found = WorkloadCommunications([], kernels[~launched].tolist(), [], [], parts)
     if launched.any():
         for kernel, described in _described_kernels(graph, kernels[launched], calls[launched], world, details):
             if isinstance(described, str):

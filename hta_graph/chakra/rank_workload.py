@@ -78,7 +78,9 @@ class RankWorkload:
                 gloo_communications(graph, self.members, rank_input.details)
             )
             self.on_cpu = graph.lanes.is_communication[graph.event_table.lane]
+        self._end = graph.event_table.end
         nodes = nodes_from_graph(graph, graph.event_flags.communicates | self.on_cpu)
+        nodes = self._without_parts(nodes)
         nodes = remove_nodes(nodes, (nodes.slot == CPU) & np.isin(nodes.lane, self._gloo_worker_lanes()))
         nodes = self._messages_from_calls(nodes)
         self.nodes = nodes.with_dependencies(rank_input.tensors.dependencies(nodes)) if rank_input.tensors else nodes
@@ -87,6 +89,17 @@ class RankWorkload:
     def unknown_kernels(self) -> list[tuple[int, str]]:
         """The communication kernels of which something is not known, and what."""
         return [(row, why) for row, why in self.communications.unknown if not self.on_cpu[row]]
+
+    def _without_parts(self, nodes: Nodes) -> Nodes:
+        """Let one node stand for all copies that do the work of one collective, until the last of them ends."""
+        parts = self.communications.parts
+        if not parts:
+            return nodes
+        self._end = self._end.copy()
+        np.maximum.at(self._end, [*parts.values()], self._end[[*parts]])
+        on_gpu = nodes.slot != CPU
+        nodes = replace(nodes, end=np.where(on_gpu, self._end[nodes.row], nodes.end))
+        return remove_nodes(nodes, on_gpu & np.isin(nodes.row, [*parts]))
 
     def _gloo_worker_lanes(self) -> Ids:
         """Return the threads whose work is the communication itself: Gloo's workers, not who sends and receives."""
@@ -122,7 +135,7 @@ class RankWorkload:
         launched = np.where(calls >= 0, events.start[calls], events.start[rows])
         order = np.lexsort((events.start[rows], launched))
         rows, known = rows[order], [known[at] for at in order.tolist()]
-        return RecordedRank(self.rank, self.begin, known, events.start[rows], events.end[rows])
+        return RecordedRank(self.rank, self.begin, known, events.start[rows], self._end[rows])
 
     def scheduled(
         self,

@@ -5,14 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hta_graph.base.errors import HtaGraphError
+from hta_graph.base.protobuf import DecodeError, load_schema, message_class
 
-try:
-    from google.protobuf import descriptor_pool, message_factory
-    from google.protobuf import message as protobuf_message
-except ImportError:
-    raise HtaGraphError(".et files need protobuf; install it with: pip install 'protobuf>=4.25'") from None
-
+__all__ = ["COLLECTIVES", "NODE_TYPES", "DecodeError", "GlobalMetadata", "Node"]
 
 DESCRIPTOR = Path(__file__).with_name("et_def.binpb")
 """The schema as a serialized ``FileDescriptorProto``; ``python -m tests.generate`` makes it of ``et_def.proto``."""
@@ -23,18 +18,12 @@ def _enum_numbers(enum: str) -> dict[str, int]:
     return {name: value.number for name, value in _FILE.enum_types_by_name[enum].values_by_name.items()}
 
 
-# A pool of its own: Chakra's own module may register the same names in the default one, in the same process.
-_POOL = descriptor_pool.DescriptorPool()
-_POOL.AddSerializedFile(DESCRIPTOR.read_bytes())
-_FILE = _POOL.FindFileByName(FILE_NAME)
+_FILE = load_schema(DESCRIPTOR, FILE_NAME)
 
-DecodeError: Any = protobuf_message.DecodeError
-"""What is raised for bytes that are no message."""
-
-Node: Any = message_factory.GetMessageClass(_FILE.message_types_by_name["Node"])
+Node: Any = message_class(_FILE, "Node")
 """One node of a trace."""
 
-GlobalMetadata: Any = message_factory.GetMessageClass(_FILE.message_types_by_name["GlobalMetadata"])
+GlobalMetadata: Any = message_class(_FILE, "GlobalMetadata")
 """The first message of a file."""
 
 NODE_TYPES = _enum_numbers("NodeType")

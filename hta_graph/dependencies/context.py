@@ -21,9 +21,15 @@ from hta_graph.graph.edges import EdgeTable, WaitCalls, custom_rule
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.timeline import CallsByCorrelation, Timeline
-from hta_graph.model import CUSTOM_KINDS, WALKABLE, Bools, EventKind, Ids, Ints, kind_mask
-from hta_graph.trace.profiler_names import COPY_BLOCKING_SYNCHRONOUS_CALL, COPY_TO_PAGEABLE, SYNCHRONOUS_COPY_CALL
-from hta_graph.trace.table import GpuClock, Trace
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, CUSTOM_KINDS, WALKABLE, Bools, EventKind, Ids, Ints, kind_mask
+from hta_graph.trace.profiler_names import (
+    CAPTURE_CALL,
+    CAPTURE_END_CALL,
+    COPY_BLOCKING_SYNCHRONOUS_CALL,
+    COPY_TO_PAGEABLE,
+    SYNCHRONOUS_COPY_CALL,
+)
+from hta_graph.trace.table import GpuClock, NodeOrder, Trace
 
 
 class SyncKind(Enum):
@@ -111,8 +117,8 @@ class LaunchedActivities:
 
     @cached_property
     def activities(self) -> Ids:
-        """The GPU activities, in canonical order."""
-        return freeze(np.flatnonzero(self._trace.is_gpu).astype(np.int32))
+        """The GPU activities and other nodes of graphs, in canonical order."""
+        return freeze(np.flatnonzero(self._trace.is_activity).astype(np.int32))
 
     @cached_property
     def by_correlation(self) -> CallsByCorrelation:
@@ -126,7 +132,9 @@ class LaunchedActivities:
 
     def clocks(self) -> tuple[GpuClock, ...]:
         """Estimate how far the clock of each device is ahead of the host's."""
-        return estimate_clocks(BoundFinder(self._trace, self.activities, self.call, self.by_correlation.of))
+        on_gpu = self._trace.is_gpu[self.activities]
+        work, call = self.activities[on_gpu], self.call[on_gpu]
+        return estimate_clocks(BoundFinder(self._trace, work, call, self.by_correlation.of))
 
 
 class RuleContext:
@@ -142,11 +150,11 @@ class RuleContext:
         self._joined = launches or LaunchedActivities(trace)
         self.notes: Counter[str] = Counter()
         self.wait_calls = WaitCalls.empty()
-        self.answers: dict[Callable[[Any], Any], Any] = {}
+        self.answers: dict[Callable[..., Any], Any] = {}
 
     @property
     def activities(self) -> Ids:
-        """The GPU activities, in canonical order."""
+        """The GPU activities and other nodes of graphs, in canonical order."""
         return self._joined.activities
 
     def calls_of(self, correlations: Ints) -> Ids:
@@ -195,12 +203,41 @@ class RuleContext:
     @cached_property
     def enqueue_stream(self) -> Ids:
         """The stream on which each activity was enqueued (aligned with :attr:`activities`)."""
-        return enqueue_streams(self.trace, self.timeline, self.activities, self.launch_call)
+        return enqueue_streams(self.trace, self.timeline, self.activities, self.launch_call, self._named_lanes)
+
+    def _named_lanes(self) -> Ids:
+        """Return the lanes of which a record says that they waited or were waited for, outside of captures."""
+        lanes, events = np.arange(len(self.trace.lanes.labels), dtype=np.int32), self.trace.events
+        begins, ends = (
+            np.sort(events.start[self.calls_named(pattern)]) for pattern in (CAPTURE_CALL, CAPTURE_END_CALL)
+        )
+        named = [lanes[:0]]
+        for kind in (SyncKind.STREAM_WAIT, SyncKind.STREAM_SYNC, SyncKind.EVENT_SYNC):
+            rows = sync_records(self.trace, kind, self.calls_of, lanes)
+            start = events.start[rows.row]
+            rows = rows.take(np.searchsorted(begins, start) <= np.searchsorted(ends, start))
+            named += [rows.record_lane[rows.record_lane >= 0]] + [rows.lane] * (kind != SyncKind.EVENT_SYNC)
+        return distinct(np.concatenate(named))
 
     @cached_property
     def queues(self) -> StreamQueues:
         """The work of each stream in the order in which it was enqueued."""
-        return StreamQueues(self.trace, self.timeline, self.activities, self.launch_call, self.enqueue_stream)
+        work = self.activities, self.launch_call, self.enqueue_stream
+        return StreamQueues(self.trace, self.timeline, *work, self.node_order)
+
+    @cached_property
+    def node_order(self) -> NodeOrder:
+        """The recorded arrows between nodes of graphs that clocks allow; ends up to 1 ms late are clock faults."""
+        found, events = self.trace.node_order, self.trace.events
+        return found.take(events.end[found.source] - events.start[found.target] <= CLOCK_FAULT_LIMIT_NS)
+
+    @cached_property
+    def is_in_ordered_graph(self) -> Bools:
+        """Mark the events whose launch has recorded arrows between its nodes: streams and times say no more there."""
+        calls = np.full(len(self.trace.events), -1, np.int32)
+        calls[self.activities] = self.launch_call
+        ordered = distinct(calls[self.node_order.target])
+        return freeze((calls >= 0) & is_among(calls, ordered[ordered >= 0]))
 
     def sync_rows(self, kind: SyncKind) -> SyncRows:
         """Return the profiler's synchronization records of one kind, each on the lane that its context says."""
@@ -390,7 +427,13 @@ def blocking_copies(context: RuleContext) -> tuple[Ids, Ids]:
 
 
 def slow_calls(
-    context: RuleContext, calls: Ids, *, quantile: float = MEDIAN, longest_usual_ns: int | None = None
+    context: RuleContext,
+    calls: Ids,
+    *,
+    quantile: float = MEDIAN,
+    longest_usual_ns: int | None = None,
+    factor: int = SLOW_FACTOR,
+    least_ns: int = SHORTEST_SLOW_NS,
 ) -> Ids:
     """Return the calls that took at least five times what their name usually takes, and 10 µs, not held by a copy.
 
@@ -407,6 +450,6 @@ def slow_calls(
         usual[code] = int(np.median(own) if quantile == MEDIAN else np.quantile(own, quantile))
     if longest_usual_ns is not None:
         usual = np.minimum(usual, longest_usual_ns)
-    slow = (length >= SLOW_FACTOR * usual[name]) & (length >= SHORTEST_SLOW_NS)
+    slow = (length >= factor * usual[name]) & (length >= least_ns)
     held = blocking_copies(context)[1]
     return calls[slow & ~is_among(calls, held)]

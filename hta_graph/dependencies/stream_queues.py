@@ -6,65 +6,99 @@ last work of its stream and the waits that are pending there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, distinct, expand_ranges, first_of_runs, freeze, last_of_runs
+from hta_graph.base.arrays import Columns, distinct, expand_ranges, first_of_runs, freeze, is_among, last_of_runs
 from hta_graph.graph.points import start_point
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, Codes, EdgeRule, Ids, Ints
 from hta_graph.trace.profiler_names import GRAPH_LAUNCH_CALL
-from hta_graph.trace.table import Trace
+from hta_graph.trace.table import NodeOrder, Trace
+
+OVERLAPS_NS = 10_000
+"""Kernels of one stream overlap by less, where they may (programmatic dependent launch)."""
 
 
-def enqueue_streams(trace: Trace, timeline: Timeline, activities: Ids, call: Ids) -> Ids:
+def enqueue_streams(trace: Trace, timeline: Timeline, activities: Ids, call: Ids, named: Callable[[], Ids]) -> Ids:
     """Return for each activity the stream on which it was enqueued: its own, or its graph's launching stream.
 
-    A graph belongs to the stream among its own on which other work is launched too; where its rows run on streams of
-    their own (as CUDA shows captured ones), to the stream of the thread's launches next to it.
+    A graph belongs to the stream among its own on which other work is launched too, or that a record names (``named``
+    finds these: it waits, or is waited for). Where its rows run on streams of their own, as CUDA shows captured ones,
+    it belongs to the stream of the thread's launches next to it, unless work of that stream overlaps with the graph.
+
+        thread       [launch a] [launch graph g] [launch b]
+        stream 7        [a]                [b]               b is launched after g, and starts before g has ended:
+        stream 20                  [g1 ========]             g was launched on stream 20, where only graphs run
     """
     stream = trace.events.lane[activities].copy()
     launches = trace.matching_names(GRAPH_LAUNCH_CALL)[trace.events.name[call]] & (call >= 0)
     if not launches.any():
         return freeze(stream)
     plain = np.flatnonzero(~launches & (call >= 0))
-    # Streams on which something else than a graph was launched: a graph's own branches never are.
-    is_regular = np.zeros(len(trace.lanes.labels), np.bool_)
-    is_regular[stream[plain]] = True
-    neighbours = _NeighbouringLaunches(trace, timeline, call[plain], stream[plain])
+    # Streams on which something else than a graph was launched (a graph's own branches never are) before those of which
+    # only records say that something waits there, or is waited for.
+    certainty = np.zeros(len(trace.lanes.labels), np.int8)
+    certainty[named()] = 1
+    certainty[stream[plain]] = 2
+    neighbours = _NeighbouringLaunches(trace, timeline, activities[plain], call[plain])
     of_graph = np.flatnonzero(launches)
     of_graph = of_graph[np.argsort(call[of_graph], kind="stable")]
     # One round per graph launch: few, even where graphs hold most of the work.
-    for rows in np.split(of_graph, np.flatnonzero(np.diff(call[of_graph])) + 1):
-        regular = stream[rows[is_regular[stream[rows]]]]
-        stream[rows] = regular[0] if len(regular) else neighbours.stream(int(call[rows[0]]), int(stream[rows[0]]))
+    every = np.split(of_graph, np.flatnonzero(np.diff(call[of_graph])) + 1)
+    near = [
+        -1 if certainty[stream[rows]].any() else neighbours.stream(int(call[rows[0]]), activities[rows])
+        for rows in every
+    ]
+    # Where nothing next to a launch can be meant, its first stream is one on which graphs are launched.
+    own = [int(stream[rows[np.argmax(certainty[stream[rows]])]]) for rows in every]
+    certainty[[lane for lane, other in zip(own, near, strict=True) if other < 0]] = 1
+    for rows, lane, other in zip(every, own, near, strict=True):
+        stream[rows] = lane if certainty[lane] else other
     return freeze(stream)
 
 
 class _NeighbouringLaunches:
-    """Plain launches, to find the ones next to a graph launch on its thread."""
+    """Plain launches, to find the ones next to a graph launch on its thread, and the work next to it on a stream."""
 
-    def __init__(self, trace: Trace, timeline: Timeline, call: Ids, stream: Ids) -> None:
-        self._lane, self._device = trace.events.lane, trace.lanes.device
+    def __init__(self, trace: Trace, timeline: Timeline, work: Ids, call: Ids) -> None:
+        self._events, self._device = trace.events, trace.lanes.device
         self._timeline = timeline
         key = timeline.lane_key(start_point(call))
         order = np.argsort(key, kind="stable")
-        self._call, self._stream, self._key = call[order], stream[order], key[order]
-        self._used = np.bincount(stream, minlength=len(trace.lanes.labels))
+        self._call, self._stream, self._key = call[order], trace.events.lane[work[order]], key[order]
+        self._used = np.bincount(self._stream, minlength=len(trace.lanes.labels))
+        place = timeline.position[start_point(call)]
+        order = np.lexsort((place, trace.events.lane[work]))
+        self._work, self._place = work[order], place[order]
+        self._first = np.searchsorted(trace.events.lane[work[order]], np.arange(len(trace.lanes.labels) + 1))
 
-    def stream(self, call: int, own: int) -> int:
-        """Return the stream of the launches next to a call on its thread and device; of two the one it uses more."""
-        at = int(np.searchsorted(self._key, self._timeline.lane_key(start_point(np.array([call]))))[0])
+    def stream(self, call: int, rows: Ids) -> int:
+        """Return the stream of the launches next to a graph's call on its thread and device; -1 if it can be none.
+
+        Of two it is the one that the thread uses more.
+        """
+        point = start_point(np.array([call]))
+        at = int(np.searchsorted(self._key, self._timeline.lane_key(point))[0])
+        lane, device = self._events.lane, self._device[self._events.lane[rows[0]]]
         near = [
-            int(self._stream[i])
-            for i in (at - 1, at)
-            if 0 <= i < len(self._call) and self._lane[self._call[i]] == self._lane[call]
+            int(self._stream[i]) for i in (at - 1, at) if 0 <= i < len(self._call) and lane[self._call[i]] == lane[call]
         ]
-        near = [stream for stream in near if self._device[stream] == self._device[own]]
-        return max(near, key=lambda stream: self._used[stream]) if near else own
+        place = int(self._timeline.position[point][0])
+        near = [one for one in near if self._device[one] == device and not self._overlaps(one, place, rows)]
+        return max(near, key=lambda stream: self._used[stream]) if near else -1
+
+    def _overlaps(self, stream: int, place: int, rows: Ids) -> bool:
+        """Return whether a stream's work enqueued last before a place, or next after it, overlaps with a graph."""
+        first, past = self._first[stream : stream + 2].tolist()
+        at = first + int(np.searchsorted(self._place[first:past], place))
+        start, end = self._events.start, self._events.end
+        before, after = self._work[max(at - 1, first) : at], self._work[at : min(at + 1, past)]
+        late = (end[before] > start[rows].min() + OVERLAPS_NS).any()
+        return bool(late or (start[after] < end[rows].max() - OVERLAPS_NS).any())
 
 
 @dataclass(frozen=True)
@@ -96,9 +130,20 @@ class StreamQueues:
 
     An activity without a call in the file was enqueued no earlier than its predecessor on the stream, which may be
     before the recording began (place -1).
+
+    Where the recorder draws arrows between the nodes of a graph launch, its heads are those that no arrow leads to, its
+    tails those from which none leads.
     """
 
-    def __init__(self, trace: Trace, timeline: Timeline, activities: Ids, call: Ids, enqueue_stream: Ids) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        timeline: Timeline,
+        activities: Ids,
+        call: Ids,
+        enqueue_stream: Ids,
+        node_order: NodeOrder | None = None,
+    ) -> None:
         """Order the work.
 
         Args:
@@ -107,6 +152,7 @@ class StreamQueues:
             activities: all GPU activities.
             call: the call that launched each; -1 for orphans.
             enqueue_stream: the stream on which each was enqueued: its own, or the one that its graph was launched on.
+            node_order: recorded arrows between nodes of graphs.
         """
         self._shown_on = trace.events.lane
         lane = trace.events.lane[activities]
@@ -123,7 +169,7 @@ class StreamQueues:
         # Rows show in the order in which they ran; sorted by place they can be searched for what was enqueued before.
         self._by_lane = np.argsort(self.key(self.lane, self.place), kind="stable")
         self._lane_key = self.key(self.lane, self.place)[self._by_lane]
-        self._collect_items()
+        self._collect_items(call[by_stream], node_order or NodeOrder.empty())
 
     def key(self, lane: Ids | Ints, place: Ints) -> Ints:
         """Combine stream and place into one sortable number."""
@@ -134,18 +180,28 @@ class StreamQueues:
         key = self.key(self.lane, place)
         return (np.maximum.accumulate(key) if len(key) else key) - self.key(self.lane, np.zeros(len(place), np.int64))
 
-    def _collect_items(self) -> None:
+    def _collect_items(self, call: Ids, node_order: NodeOrder) -> None:
         """Collect the items: their stream, place, heads and tails."""
         key = self.key(self.enqueue_stream, self.place)
         order = np.lexsort((np.arange(len(key)), self.lane, key))
         item_key, lane = key[order], self.lane[order]
         new_item = first_of_runs(item_key)
-        new_lane, last_lane = first_of_runs(item_key, lane), last_of_runs(item_key, lane)
+        is_head, is_tail = first_of_runs(item_key, lane), last_of_runs(item_key, lane)
+        self.is_ordered = np.zeros(int(np.count_nonzero(new_item)), np.bool_)
+        if len(node_order):
+            own, arrows = self.rows[order], (node_order.target, node_order.source)
+            ordered = distinct(call[is_among(self.rows, node_order.target)])
+            by_arrows = is_among(call[order], ordered[ordered >= 0])
+            is_head, is_tail = (
+                np.where(by_arrows, ~is_among(own, joined), shown)
+                for joined, shown in zip(arrows, (is_head, is_tail), strict=True)
+            )
+            self.is_ordered = np.logical_or.reduceat(by_arrows, np.flatnonzero(new_item))
         self._item_key = item_key[new_item]
         number = np.cumsum(new_item) - 1
         # An item's rows stand together, stream by stream: the first of each stream's are its heads, the last its tails.
-        self.heads = _rows_by_item(self.rows[order[new_lane]], number[new_lane], len(self._item_key))
-        self.tails = _rows_by_item(self.rows[order[last_lane]], number[last_lane], len(self._item_key))
+        self.heads = _rows_by_item(self.rows[order[is_head]], number[is_head], len(self._item_key))
+        self.tails = _rows_by_item(self.rows[order[is_tail]], number[is_tail], len(self._item_key))
         self.item_lane = (self._item_key // self._scale).astype(np.int32)
         self.item_place = self._item_key % self._scale - 1
 
@@ -162,6 +218,11 @@ class StreamQueues:
     def is_stream_start(self) -> Bools:
         """Mark the first row of each stream in ``rows``."""
         return first_of_runs(self.lane)
+
+    def free_since(self, activity: Ids) -> Ints:
+        """Return when streams had finished what is before each activity (ns); the least number where nothing is."""
+        row = self._row_of(activity)
+        return np.where(self.is_stream_start()[row], np.iinfo(np.int64).min, self._end[self.latest[row - 1]])
 
     def lanes(self) -> Ids:
         """Return the streams on which work shows."""
@@ -254,6 +315,16 @@ class ResolvedWaits(Columns):
     record_place: Ints
     rule: Codes
     call: Ids
+
+
+@dataclass(frozen=True, eq=False)
+class SyncScopes(Columns):
+    """``call`` returned when ``lane`` had finished what it held at ``place``; by ``rule``."""
+
+    call: Ids
+    lane: Ids
+    place: Ints
+    rule: Codes
 
 
 @dataclass(frozen=True, eq=False)

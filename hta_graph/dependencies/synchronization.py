@@ -6,11 +6,20 @@ A synchronizing call leads from what its streams held at a moment to its return.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, distinct, find_sorted, first_of_runs, is_among, medians_by, unique_rows
+from hta_graph.base.arrays import (
+    Columns,
+    distinct,
+    find_sorted,
+    first_of_runs,
+    is_among,
+    medians_by,
+    take_or,
+    unique_rows,
+)
 from hta_graph.dependencies.clock_bounds import call_before
 from hta_graph.dependencies.context import (
     QUICK,
@@ -21,18 +30,28 @@ from hta_graph.dependencies.context import (
     blocking_copies,
     slow_calls,
 )
-from hta_graph.dependencies.stream_queues import CapturedWork
-from hta_graph.dependencies.wait_resolution import NO_WORK, batches, ends_before, nearest_stream, stream_waits
+from hta_graph.dependencies.polling import ends_are_no_chance, polled_events, polled_streams
+from hta_graph.dependencies.stream_queues import CapturedWork, SyncScopes
+from hta_graph.dependencies.wait_resolution import (
+    CLOSE_NS,
+    NO_WORK,
+    batches,
+    ends_before,
+    item_ends,
+    nearest_stream,
+    stream_waits,
+)
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, Codes, EdgeKind, EdgeRule, EventKind, Floats, Ids, Ints
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, EdgeKind, EdgeRule, EventKind, Floats, Ids, Ints
 from hta_graph.trace.profiler_names import (
     BLOCKING_CALL,
     COPY_CALL,
     DEVICE_SYNC_CALL,
     EVENT_RECORD_CALL,
     EVENT_SYNC_CALL,
+    IMPLICIT_WAIT_CALL,
     KNOWN_RUNTIME_CALL,
     NON_BLOCKING_QUERY,
     STREAM_SYNC_CALL,
@@ -40,16 +59,6 @@ from hta_graph.trace.profiler_names import (
 
 RETURN_LATENCY_NS = 100_000
 """A blocking call returns within this time after what it waited for (public traces: median 8 µs, 90% below 75 µs)."""
-
-
-@dataclass(frozen=True, eq=False)
-class SyncScopes(Columns):
-    """``call`` returned when ``lane`` had finished what it held at ``place``; by ``rule``."""
-
-    call: Ids
-    lane: Ids
-    place: Ints
-    rule: Codes
 
 
 CONTRADICTED_NS = 20_000
@@ -284,76 +293,107 @@ def stream_sync(context: RuleContext) -> EdgeTable:
     hint, copied = context.last_launch_stream(calls), streams_of_copies(context, calls)
     inferred = infer_synced_streams(context, calls, context.start_position(calls), hint, copied)
     context.notes["stream_syncs_unresolved"] = len(calls) - len(inferred.call)
-    unknown = unknown_waits(context)
+    unknown, _ = returned_with_work(context)
     context.notes["waits_of_unknown_calls"] = len(unknown)
-    scopes = SyncScopes.join([inferred, unknown])
+    scopes = SyncScopes.join([inferred, unknown, polled_streams(context)])
     return edges_to_return(context, EdgeKind.STREAM_SYNC, SyncKind.STREAM_SYNC, scopes)
 
 
 SHORTEST_UNKNOWN_NS = 50_000
-"""Shorter calls of unknown names are not judged: their returns lie near too many ends of work."""
+"""Shorter calls do not show whether their name waits: their returns lie near too many ends of work."""
 UNKNOWN_RETURN_NS = 30_000
 """So soon after the end of the work a waiting call returns (public traces: 90% of stream synchronizations in 23 µs)."""
 WAITING_SHARE = 0.8
 """How many of a name's long calls, while work was outstanding, must have returned so."""
 BY_CHANCE = 0.01
+LEAST_LAG_SHARE, LEAST_SCATTER_NS = 0.02, 2_000
+"""Calls that are all as long, as in a loop, are one coincidence: then their lag must be such a part of their length.
+
+They differ if their lengths scatter more than the whole µs of old traces.
+"""
+FEWEST_IMPLICIT, FEWEST_VARIED = 3, 4
+"""Fewer calls of a known name, which may wait or not, show nothing; fewer lengths do not show that they differ."""
 
 
-def unknown_waits(context: RuleContext) -> SyncScopes:
-    """Find calls of unknown names that wait: again and again they return when the GPU has run out of work.
+@memoized
+def returned_with_work(context: RuleContext) -> tuple[SyncScopes, SyncScopes]:
+    """Find calls without a record that wait: again and again they return when the device has run out of work.
 
-        thread   [fooWaitIdle....................]
+    Return those of unknown names, and those that are known to wait for a device if they wait.
+
+        thread   [cudaFree.......................]
         stream    [work a][work b][work c       ]|       nothing that was enqueued before the call is left
                                                  |<->|   at most 30 µs, in calls of at least 50 µs
 
-    New hardware has calls that no vocabulary knows, and their time would be the CPU's work. A call that waits for
-    nothing returns anywhere between its start and its end: the lags of a name's calls, as shares of the calls, must be
-    so small together that chance makes them in 1 of 100 names at most (Fisher's method). Calls of known runtimes are
-    not guessed at. Where the profiler recorded that a call waited, it does. With the names of all calls hidden, 96 of
-    104 long synchronizations of public traces are found, and none of 2,700 other long calls.
+    New hardware has calls that no vocabulary knows, and calls such as ``cudaFree`` wait in some programs and not in
+    others. A call that waits for nothing returns anywhere between its start and its end: the lags of a name's calls, as
+    shares of the calls, must be so small together that chance makes them in 1 of 100 names at most (Fisher's method).
+    Other calls of known runtimes are not guessed at. Where the profiler recorded that a call waited, it does. With the
+    names of all calls hidden, 96 of 104 long synchronizations of public traces are found, and none of 2,700 other long
+    calls.
     """
     events, streams = context.trace.events, context.queues.enqueue_streams()
-    no_rows = np.empty(0, np.int32)
-    nothing = SyncScopes(no_rows, no_rows, np.empty(0, np.int64), np.empty(0, np.int8))
-    long = np.flatnonzero((events.kind == EventKind.RUNTIME) & (events.end - events.start >= SHORTEST_UNKNOWN_NS))
-    known = np.logical_or(
-        *(context.trace.names_starting_with(one, EventKind.RUNTIME) for one in (KNOWN_RUNTIME_CALL, BLOCKING_CALL))
-    )
-    calls: Ids = long[~known[events.name[long]] & ~is_among(long, context.launches[0])].astype(np.int32)
+    calls, implicit = _calls_that_may_wait(context)
     if not len(calls) or not len(streams):
-        return nothing
+        return SyncScopes.empty(), SyncScopes.empty()
+    name, start, length = events.name[calls], events.start[calls], (events.end - events.start)[calls]
     place = context.start_position(calls)
-    last = np.concatenate([
-        np.stack([ends.max(axis=1), streams[ends.argmax(axis=1)]])
-        for ends in (ends_before(context, streams, place[part]) for part in batches(len(calls), len(streams)))
-    ], axis=1)  # fmt: skip
-    # Only calls that found work to wait for say whether they do.
-    waited = last[0] > events.start[calls] + SHORTEST_SLOW_NS
-    calls, place, (ended, stream) = calls[waited], place[waited], last[:, waited]
-    lag, length = events.end[calls] - ended, events.end[calls] - events.start[calls]
-    follows = (lag >= 0) & (lag <= UNKNOWN_RETURN_NS)
+    ended, stream = _last_end_of_device(context, calls, place)
+    lag = events.end[calls] - ended
+    follows = (lag >= -context.clock_noise[stream]) & (lag <= UNKNOWN_RETURN_NS)
+    # Only long calls that found work to wait for say whether they do.
+    shows = (length >= SHORTEST_UNKNOWN_NS) & (ended > start + SHORTEST_SLOW_NS)
+    waiting = np.zeros(len(context.trace.names), np.bool_)
+    for code in distinct(name[shows]).tolist():
+        own = shows & (name == code)
+        fewest = max(WAITING_SHARE * np.count_nonzero(own), FEWEST_IMPLICIT * int(implicit[code]))
+        hits = own & follows
+        waiting[code] = np.count_nonzero(hits) >= fewest and _is_no_chance(lag[hits].clip(min=0), length[hits])
     records = events.correlation[(events.kind == EventKind.SYNC_RECORD) & (events.correlation > 0)]
-    names = _waiting_names(events.name[calls], follows, lag / length)
-    believed = follows & (np.isin(events.correlation[calls], records) | np.isin(events.name[calls], names))
-    rule = np.full(np.count_nonzero(believed), EdgeRule.RETURNED_WITH_WORK, np.int8)
-    return SyncScopes(calls[believed], stream[believed].astype(np.int32), place[believed], rule)
+    is_recorded = np.isin(events.correlation[calls], records) & ~implicit[name]
+    # What waits for a device does so however short it is: then there was nothing to wait for.
+    believed = shows & follows & (waiting[name] | is_recorded)
+    believed |= (waiting & implicit)[name] & (follows | (ended <= start)) & (ended > NO_WORK)
+    found = SyncScopes(calls, stream, place, np.full(len(calls), EdgeRule.RETURNED_WITH_WORK, np.int8))
+    return found.take(believed & ~implicit[name]), found.take(believed & implicit[name])
 
 
-def _waiting_names(name: Ids, follows: Bools, share: Floats) -> list[int]:
-    """Return the names whose calls follow the work's end too closely, and too often, for chance."""
-    found = []
-    for code in distinct(name).tolist():
-        own = name == code
-        hits = np.maximum(share[own & follows], 1e-6)
-        if len(hits) < WAITING_SHARE * np.count_nonzero(own):
-            continue
-        # The probability that as many shares, anywhere between 0 and 1, have no larger product.
-        log = float(-np.log(hits).sum())
-        # It is the sum of log^k / k! · e^-log: of some hundred calls each factor alone is beyond floats.
-        terms = np.cumsum(np.append(-log, np.log(log / np.arange(1, len(hits)))))
-        if np.logaddexp.reduce(terms) <= np.log(BY_CHANCE):
-            found.append(code)
-    return found
+def _calls_that_may_wait(context: RuleContext) -> tuple[Ids, Bools]:
+    """Return long calls of unknown names and all that may wait implicitly; and, by name, which ones are those."""
+    events, names = context.trace.events, context.trace.names_starting_with
+    known, waits, implicit = (
+        names(one, EventKind.RUNTIME) for one in (KNOWN_RUNTIME_CALL, BLOCKING_CALL, IMPLICIT_WAIT_CALL)
+    )
+    is_long = events.end - events.start >= SHORTEST_UNKNOWN_NS
+    chosen = (events.kind == EventKind.RUNTIME) & (implicit | ~(known | waits))[events.name]
+    calls: Ids = np.flatnonzero(chosen & (is_long | implicit[events.name])).astype(np.int32)
+    return calls[~is_among(calls, context.launches[0])], implicit
+
+
+def _last_end_of_device(context: RuleContext, calls: Ids, place: Ints) -> tuple[Ints, Ids]:
+    """Return when the last work enqueued before each place ended, and its stream: of the device that a thread uses."""
+    streams, device = context.queues.enqueue_streams(), context.trace.lanes.device
+    own = _device_stream(context, calls)
+    ended, stream = np.full(len(calls), NO_WORK, np.int64), np.zeros(len(calls), np.int32)
+    for part in batches(len(calls), len(streams)):
+        ends = ends_before(context, streams, place[part])
+        ends[(own[part] >= 0)[:, None] & (device[own[part]][:, None] != device[streams][None, :])] = NO_WORK
+        ended[part], stream[part] = ends.max(axis=1), streams[ends.argmax(axis=1)]
+    return ended, stream
+
+
+def _is_no_chance(lag: Ints, length: Ints) -> bool:
+    """Return whether calls of one name return so closely after the work's end that it is no chance."""
+    shares, group = np.maximum(lag / length, 1e-6), np.zeros(len(lag), np.int32)
+    usual = _scatter(group, length, 1)[0]
+    varied = len(lag) >= FEWEST_VARIED and usual >= LEAST_SCATTER_NS and _scatter(group, lag, 1)[0] <= FOLLOWS * usual
+    if not varied and np.median(shares) > LEAST_LAG_SHARE:
+        return False
+    # The probability that as many shares, anywhere between 0 and 1, have no larger product.
+    log = float(-np.log(shares).sum())
+    # It is the sum of log^k / k! · e^-log: of some hundred calls each factor alone is beyond floats.
+    terms = np.cumsum(np.append(-log, np.log(log / np.arange(1, len(shares)))))
+    return bool(np.logaddexp.reduce(terms) <= np.log(BY_CHANCE))
 
 
 def _count_records_without_call(context: RuleContext, rows: SyncRows) -> None:
@@ -369,7 +409,10 @@ def device_sync(context: RuleContext) -> EdgeTable:
     calls = calls_without_records(context, DEVICE_SYNC_CALL, SyncKind.DEVICE_SYNC)
     lane, rule = _device_stream(context, calls), np.full(len(calls), EdgeRule.EVERY_STREAM, np.int8)
     inferred = SyncScopes(calls, lane, context.start_position(calls), rule)
-    return edges_to_return(context, EdgeKind.DEVICE_SYNC, SyncKind.DEVICE_SYNC, inferred)
+    _, implicit = returned_with_work(context)
+    context.notes["implicit_waits"] = len(implicit)
+    scopes = SyncScopes.join([inferred, implicit])
+    return edges_to_return(context, EdgeKind.DEVICE_SYNC, SyncKind.DEVICE_SYNC, scopes)
 
 
 def _held_by_devices(context: RuleContext, scopes: SyncScopes) -> CapturedWork:
@@ -405,7 +448,7 @@ def _same_device(
 
 
 def event_sync(context: RuleContext) -> EdgeTable:
-    """Link the work that the record captured to the return of the waiting call; a query does not wait.
+    """Link the work that the record captured to the return of the waiting call, or of the last query of a loop.
 
     The profiler writes the same record for cudaEventQuery, which returns at once. Without ids the record is the
     thread's last one before the call, and its stream is inferred from the call's return.
@@ -419,6 +462,7 @@ def event_sync(context: RuleContext) -> EdgeTable:
     context.notes["event_queries"] = int(np.count_nonzero(is_query))
     unresolved = np.append(nameless, calls)
     context.notes["event_syncs_unresolved"] = len(distinct(unresolved[~np.isin(unresolved, inferred.call)]))
+    inferred = SyncScopes.join([inferred, polled_events(context)])
     return edges_to_return(context, EdgeKind.EVENT_SYNC, SyncKind.EVENT_SYNC, inferred)
 
 
@@ -426,7 +470,76 @@ def _infer_recorded_scopes(context: RuleContext, calls: Ids) -> SyncScopes:
     record = context.last_call_on_thread(EVENT_RECORD_CALL, calls)
     # Without a record on the thread the event holds at most what was enqueued before the call.
     moment = np.where(record >= 0, record, calls).astype(np.int32)
-    return infer_synced_streams(context, calls, context.start_position(moment), context.last_launch_stream(moment))
+    found = infer_synced_streams(context, calls, context.start_position(moment), context.last_launch_stream(moment))
+    other = _recorded_by_others(context, calls)
+    # The thread's own record is meant where its work ended right before the return.
+    item = context.queues.item_before(found.lane, found.place)
+    lag = context.trace.events.end[found.call] - take_or(item_ends(context), item, otherwise=NO_WORK)
+    own = found.call[(record[np.searchsorted(calls, found.call)] >= 0) & (lag >= 0) & (lag <= CLOSE_NS)]
+    other = other.take(~np.isin(other.call, own))
+    return SyncScopes.join([found.take(~np.isin(found.call, other.call)), other])
+
+
+def _recorded_by_others(context: RuleContext, calls: Ids) -> SyncScopes:
+    """Find the records of any thread whose work ended right before calls that wait for an event returned.
+
+        thread A   [launch a] record e  [launch b] record f  [launch c]
+        stream 7      [a ========][b ===========][c ======]
+        thread B            [wait for e ..]         |            returns at most 10 µs after a has ended
+
+    Of all calls of a thread that are long enough to show it nearly all must return so, and not by chance. Where several
+    streams may be meant, it is the one whose work ended the thread's usual time before.
+    """
+    if not len(calls):
+        return SyncScopes.empty()
+    events = context.trace.events
+    thread, length = events.lane[calls], (events.end - events.start)[calls]
+    found = _last_recorded(context, calls, np.zeros(len(calls), np.int64))
+    ended, group = found.lane >= 0, np.searchsorted(distinct(thread), thread).astype(np.int32)
+    if not ended.any():
+        return SyncScopes.empty()
+    usual = medians_by(group[ended], found.lag[ended], int(group.max()) + 1)
+    found = _last_recorded(context, calls, np.rint(usual).astype(np.int64)[group])
+    chance, shows = np.minimum(found.count * CLOSE_NS / np.maximum(length, 1), 1), length >= 2 * CLOSE_NS
+    believed = np.zeros(len(calls), np.bool_)
+    for number in distinct(group[shows & ended]).tolist():
+        own = shows & (group == number)
+        believed[own] = ended[own] & ends_are_no_chance(ended[own], chance[own])
+    rule = np.full(len(calls), EdgeRule.STREAM_BY_TIMING, np.int8)
+    return SyncScopes(calls, found.lane, found.place, rule).take(believed)
+
+
+@dataclass(frozen=True, eq=False)
+class _RecordedEnds(Columns):
+    """Of each call: the stream of work that ended right before its return (-1: none) and that a record held.
+
+    ``place`` is that of the record, ``lag`` from the end to the return (ns), ``count`` how many such ends the call saw.
+    """
+
+    lane: Ids
+    place: Ints
+    lag: Ints
+    count: Ints
+
+
+def _last_recorded(context: RuleContext, calls: Ids, usual: Ints) -> _RecordedEnds:
+    """Find what records before the calls held and what ended at most 10 µs before their return, best a usual time."""
+    events, queues = context.trace.events, context.queues
+    records = np.sort(context.start_position(context.calls_named(EVENT_RECORD_CALL)))
+    start, returned, place = events.start[calls], events.end[calls], context.start_position(calls)
+    lane, (best, moment, lags, count) = np.full(len(calls), -1, np.int32), np.zeros((4, len(calls)), np.int64)
+    ends = item_ends(context)
+    for stream in queues.enqueue_streams().tolist() if len(records) else ():
+        item = queues.item_before(np.full(len(records), stream), records)
+        first = np.flatnonzero(first_of_runs(item) & (item >= 0))
+        end, recorded = np.maximum.accumulate(ends[item[first]]), records[first]
+        at = np.minimum(np.searchsorted(end, returned, side="right"), np.searchsorted(recorded, place)) - 1
+        lag = returned - take_or(end, at, otherwise=NO_WORK)
+        count += (at + 1 - np.searchsorted(end, start, side="right")).clip(min=0)
+        is_best = (lag <= CLOSE_NS) & (returned - lag > start) & ((lane < 0) | (np.abs(lag - usual) < best))
+        lane[is_best], moment[is_best] = stream, recorded[at[is_best]]
+        best[is_best], lags[is_best] = np.abs(lag - usual)[is_best], lag[is_best]
+    return _RecordedEnds(lane, moment, lags, count)
 
 
 def blocking_copy(context: RuleContext) -> EdgeTable:
@@ -465,7 +578,7 @@ USUAL = 3
 
 @dataclass(frozen=True, eq=False)
 class _HostSilences(Columns):
-    """Times in which a thread is idle: its points before and after, its launching call before that."""
+    """Times in which a thread is idle: its point before, its launching call before that, the host's next point."""
 
     before: Ids
     after: Ids
@@ -479,6 +592,7 @@ def host_poll(context: RuleContext) -> EdgeTable:
         stream         [kernel~~~~~~~~~~~~~~~~~~]
                                             |---| at most 100 µs
 
+    Where that thread stays idle, the host continues at the first call of another one that launches and was idle, too.
     Spinning leaves no row, and one such silence may be chance. It counts where a thread is idle like this after
     nearly all its launches of kernels of one name: communication libraries wait so for sizes that a kernel receives
     (DeepEP's dispatch). That these are no chance is shown by long kernels, or by silences that are longer and shorter
@@ -488,11 +602,12 @@ def host_poll(context: RuleContext) -> EdgeTable:
     kernels, calls = _lone_kernels(context)
     silences = _host_silences(context)
     silences = silences.take(is_among(silences.call, calls))
+    silences = silences.take(times[silences.before] - events.end[silences.call] <= SPIN_BEGINS_NS)
+    silences = _ended_by_other_threads(context, silences, kernels[np.searchsorted(calls, silences.call)])
     launch = np.searchsorted(calls, silences.call)
     kernel = kernels[launch]
     began, goes_on, end = times[silences.before], times[silences.after], events.end[kernel]
-    spins = began - events.end[silences.call] <= SPIN_BEGINS_NS
-    spins &= (goes_on > events.start[kernel]) & (goes_on > end - LAST_PART_NS)
+    spins = (goes_on > events.start[kernel]) & (goes_on > end - LAST_PART_NS)
     late = goes_on - end - context.clock_error[1][events.lane[kernel]]
     spins &= late <= RELEASED_NS
     silences, launch, kernel, late = silences.take(spins), launch[spins], kernel[spins], late[spins]
@@ -553,3 +668,26 @@ def _host_silences(context: RuleContext) -> _HostSilences:
     before, after = calls.points[silent], calls.points[silent + 1]
     launched = context.neighbouring_point(end_point(context.launches[0]), after, after=False)
     return _HostSilences(before, after, event_of(launched))
+
+
+def _ended_by_other_threads(context: RuleContext, silences: _HostSilences, kernel: Ids) -> _HostSilences:
+    """Let silences that outlast their kernel end at the host's next point, where that is another launching thread's."""
+    nesting, events, times = context.timeline.calls, context.trace.events, context.timeline.times
+    released = events.end[kernel] + context.clock_error[1][events.lane[kernel]] + RELEASED_NS
+    which = np.flatnonzero(times[silences.after] > released)
+    launching = np.zeros(len(context.trace.lanes.labels), np.bool_)
+    launching[events.lane[context.launches[0]]] = True
+    if not len(which) or np.count_nonzero(launching) < 2:
+        return silences
+    points = np.flatnonzero(launching[events.lane[nesting.event]])
+    points = points[np.argsort(nesting.time[points], kind="stable")]
+    at = np.searchsorted(nesting.time[points], times[silences.before[which]], side="right")
+    # The thread itself goes on later: there is a next point.
+    place = points[at]
+    # A thread that was inside a call waited in the driver; one without any point before begins then.
+    around = np.where(place > nesting.first[events.lane[nesting.event[place]]], nesting.owner[place - 1], -1)
+    waited = take_or(events.kind, around, otherwise=EventKind.CPU_OP) == EventKind.RUNTIME
+    ends = (nesting.time[place] <= released[which]) & ~waited
+    after = silences.after.copy()
+    after[which[ends]] = nesting.points[place[ends]]
+    return replace(silences, after=after)

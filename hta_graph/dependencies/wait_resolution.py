@@ -485,10 +485,10 @@ def _resolved_and_unresolved(context: RuleContext) -> tuple[StreamWaits, Ids]:
 def _resolved_waits(context: RuleContext) -> tuple[ResolvedWaits, Ids]:
     """Find the waiting stream, the recorded stream and the moment of the record of every stream wait that can be known.
 
-    Recorded ids count where the record was issued before the wait (a later one is of a reused event, kineto#1339),
-    also where the call of either is not in the file (a library that calls the driver itself leaves rows only). The
-    others are inferred: the device where a stream names its own number
-    (:mod:`hta_graph.dependencies.wait_resolution`), rows of a file in which none has ids (CUDA 12.9 and later;
+    Recorded ids count where the record was issued before the wait, also where the call of either is not in the file (a
+    library that calls the driver itself leaves rows only). The others are inferred: rows that name a later record (of
+    an event that was reused: Kineto keeps its latest record only, kineto#1339), the device where a stream names its own
+    number (:mod:`hta_graph.dependencies.wait_resolution`), rows of a file in which none has ids (CUDA 12.9 and later;
     elsewhere that event was never recorded), and calls without a row where the file has no such rows or, as the
     profiler drops these (kineto#904), where the waiting stream had no work yet. Besides return the calls, in order,
     that may hold back any stream.
@@ -501,7 +501,8 @@ def _resolved_waits(context: RuleContext) -> tuple[ResolvedWaits, Ids]:
     by_record = np.zeros(len(place), np.int8)
     recorded = ResolvedWaits(rows.lane, place, rows.record_lane, record_place, by_record, rows.call).take(known)
     other_devices = cross_device_waits(context, rows.take(elsewhere), place[elsewhere], record_place[elsewhere])
-    open_rows = np.flatnonzero(~resolved & (not context.names_events))
+    names_later = rows.names_stream & (rows.record_correlation > 0)
+    open_rows = np.flatnonzero(~resolved & (names_later | (not context.names_events)))
     # The profiler writes no row for a wait of a stream on which nothing ran yet: the call alone shows it.
     calls, lane = _calls_without_rows(context, rows.call)
     asked = lane >= 0

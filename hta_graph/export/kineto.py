@@ -28,7 +28,7 @@ from hta_graph.model import EventKind, Ids
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.json_reader import Header, RowReader, RowShape
 from hta_graph.trace.memory_limit import paused_gc
-from hta_graph.trace.profiler_names import CATEGORY
+from hta_graph.trace.profiler_names import CATEGORY, FIRST_NODE_ARROW, LAUNCH_ARROWS
 from hta_graph.trace.table import Trace, activity_mask
 
 BASE_STEP_NS = 7_889_238 * 10**9
@@ -46,6 +46,8 @@ CATEGORY_OF_KIND: Mapping[int, str] = {
     EventKind.SYNC_RECORD: "cuda_sync",
     EventKind.MEMORY: "cpu_instant_event",
     EventKind.OVERHEAD: "overhead",
+    EventKind.GRAPH_HOST_NODE: "graph_host_node",
+    EventKind.GRAPH_EVENT_NODE: "graph_event_node",
 }
 """What Kineto calls each kind of event; any other kind has no category."""
 
@@ -265,9 +267,9 @@ def _own_arguments(trace: Trace) -> dict[int, Record]:
 
 
 def _arrow_rows(trace: Trace) -> Iterator[Record]:
-    """Yield the arrows from calls to what they launched, and from forward operators to their backward ones."""
+    """Yield the arrows from calls to their work, from forward to backward operators, and between nodes of graphs."""
     places, base = [place for place, _ in _places(trace)], _base_ns(trace)
-    for category, number, ends in chain(_launches(trace), _flows(trace)):
+    for category, number, ends in chain(_launches(trace), _flows(trace), _nodes_in_order(trace)):
         for (time, lane), phase in zip(ends, ({"ph": "s"}, {"ph": "f", "bp": "e"}), strict=True):
             yield phase | {"id": number, "cat": category, "name": category, **places[lane], "ts": _printed(time - base)}
 
@@ -296,6 +298,13 @@ def _flows(trace: Trace) -> Iterator[LaunchArrow]:
         zip(*(column[known].tolist() for column in columns), strict=True)
     ):
         yield "fwdbwd", number + 1, ((began, first), (ended, last))
+
+
+def _nodes_in_order(trace: Trace) -> Iterator[LaunchArrow]:
+    nodes, times, lane = trace.node_order, trace.file_times, trace.events.lane
+    columns = (times.end[nodes.source], lane[nodes.source], times.start[nodes.target], lane[nodes.target])
+    for number, (ended, first, began, last) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        yield LAUNCH_ARROWS[0], FIRST_NODE_ARROW + number, ((ended, first), (began, last))
 
 
 def _header(trace: Trace, known: Header) -> Record:

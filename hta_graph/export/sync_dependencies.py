@@ -19,6 +19,7 @@ from hta_graph.graph.edges import EventEdges, labels_of_rules
 from hta_graph.graph.stream_waits import WAITS_FOR_STREAMS, stream_waits
 from hta_graph.model import Bools, EdgeKind, EventKind, Evidence, Ids, Ints, edge_kinds
 from hta_graph.paths.binding_edges import binding_edges
+from hta_graph.paths.polled_loops import waiting_since
 from hta_graph.paths.windows import WindowQuery, whole
 
 if TYPE_CHECKING:
@@ -148,14 +149,15 @@ class SyncDependencies:
     def waited_ns(self, found: SyncPairs) -> Ints:
         """Return how long each dependency's call or stream waited for the source's end (ns); -1: not known.
 
-        A call waits from its start, a stream from when it could otherwise have run the target (:func:`stream_waits`).
+        A call waits from its start, or that of its loop of queries; a stream from when it could otherwise have run the
+        target (:func:`stream_waits`).
         """
         edges = self.graph.edges_at(found.edge)
         waits, by_stream = np.empty(len(edges), np.int64), np.isin(edges.kind, GPU_TO_GPU)
         waits[by_stream] = stream_waits(self.graph, edges.take(by_stream))
         calls = edges.take(~by_stream)
         until = np.minimum(calls.source_ns, calls.target_ns)
-        waits[~by_stream] = np.maximum(until - self.graph.event_table.start[calls.target], 0)
+        waits[~by_stream] = np.maximum(until - waiting_since(self.graph, calls.target), 0)
         return waits
 
     def _event_columns(self, what: str, rows: Ids) -> dict[str, Any]:
@@ -207,9 +209,10 @@ def sync_dependencies(graph: DependencyGraph, window: WindowQuery | None = None)
     activity waited for; the id of the innermost operator around its launch call), sync_index, sync_name (the CPU call
     that waited, or that made the stream wait; missing where no call shows it), target_index, target_name,
     target_external_id (the next operator on the call's thread after it returned, or the activity that waited),
-    waited_ns (until the source's end: from the start of the call, or from when the stream could otherwise have run the
-    target; missing where that is not known), lag_ns (from the source's end to the call's return or the target's start),
-    binding (it ended the wait: it finished last), rule, clamped (a clock fault, lag 0); of a job also rank.
+    waited_ns (until the source's end: from the start of the call or of its loop of queries, or from when the stream
+    could otherwise have run the target; missing where that is not known), lag_ns (from the source's end to the call's
+    return or the target's start), binding (it ended the wait: it finished last), rule, clamped (a clock fault, lag 0);
+    of a job also rank.
     Waits for other ranks are not among them.
 
     Args:

@@ -148,7 +148,7 @@ class DependencyGraph:
         self._notes = notes
         self._wait_calls = wait_calls
         self._attached = {type(table): table for table in attached}
-        self.answers: dict[Callable[[Any], Any], Any] = {}
+        self.answers: dict[Callable[..., Any], Any] = {}
         """Answers that algorithms gave and that are kept with the graph."""
 
     def __repr__(self) -> str:
@@ -264,6 +264,7 @@ class DependencyGraph:
         alone = self.event_flags.communicates | self.lanes.is_communication[self.event_table.lane]
         if (known := self.attached(MatchedRows)) is not None:
             alone[known.rows] = False
+            alone &= ~self.event_flags.moves_memory  # of the copies of a collective one is matched for all
         return alone
 
     @cached_property

@@ -194,8 +194,9 @@ class Members(Columns):
 
     ``number`` is that of the collective or message (-1: unmatched), ``row`` the job's row that did the work,
     ``call`` the one that asked for it (-1: none in the file). ``wait`` is the time (ns) from the arrival until the last
-    one came who was needed; ``transfer`` the rest, to the row's end. ``is_needed``: others wait for it; ``by`` is how
-    it was matched (-1: not). ``said`` is what it was, and of which process group, as a code of the job's names.
+    one came for whom it waits, on the rank at place ``awaited`` (-1: it waits for none); ``transfer`` the rest, to the
+    row's end. ``is_last``: it came last of those that others wait for (``is_needed``); ``by`` is how it was matched
+    (-1: not). ``said`` is what it was, and of which process group, as a code of the job's names.
     """
 
     number: Ints
@@ -205,6 +206,7 @@ class Members(Columns):
     arrival: Ints
     wait: Ints
     transfer: Ints
+    awaited: Ids
     is_last: Bools
     is_needed: Bools
     is_message: Bools

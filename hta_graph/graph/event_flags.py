@@ -17,6 +17,8 @@ from hta_graph.trace.profiler_names import (
     AMD_CALL,
     AUTOGRAD_OPERATOR,
     BLOCKING_CALL,
+    CAPTURE_CALL,
+    CAPTURE_END_CALL,
     CODE_LOADING_CALL,
     COLLECT_CALL,
     COLLECTIVE_OPERATOR,
@@ -31,25 +33,35 @@ from hta_graph.trace.profiler_names import (
     DEVICE_WAIT,
     EAGER_KERNEL,
     ENQUEUEING_CALL,
+    EVENT_SYNC_CALL,
     GARBAGE_COLLECTION,
     GLOO_COLLECTIVE,
+    GPU_OPERATOR,
     GRAPH_LAUNCH_CALL,
     HOST_ALLOCATION_CALL,
+    IMPLICIT_WAIT_CALL,
     IN_PROCESS_LOADING,
     KERNEL_LAUNCH_CALL,
     LOCK_TAKING_CALL,
     MODULE_FRAME,
+    OPTIMIZER_STEP,
     OWN_FRAME,
     PAGEABLE_UPLOAD,
+    POLLING_CALL,
+    PROFILER_OVERHEAD,
     RELEASE_CALL,
     SEGMENT_CALL,
+    SHARING_CALL,
     STEP_NAME,
+    STREAM_HOLDING_CALL,
     STREAM_WAIT_CALL,
     SYNCHRONOUS_COPY_CALL,
     UPLOAD,
     VALUE_READING_OPERATOR,
     WAITING_OS_CALL,
     WARM_UP,
+    WORK_CALL,
+    WRAPPER_FRAME,
 )
 from hta_graph.trace.table import Trace
 
@@ -112,6 +124,16 @@ class EventFlags:
         return self._kind_with_name(BLOCKING_CALL, EventKind.RUNTIME)
 
     @cached_property
+    def polling_call(self) -> Bools:
+        """Calls of loops that ask until something is done; which loops waited, the graph's edges say."""
+        return self._kind_with_name(POLLING_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def profiler_overhead(self) -> Bools:
+        """Rows of what the recorder itself cost."""
+        return self._kind_with_name(PROFILER_OVERHEAD, EventKind.OVERHEAD)
+
+    @cached_property
     def synchronous_copy_call(self) -> Bools:
         """Copy calls that may block in any direction."""
         return self._kind_with_name(SYNCHRONOUS_COPY_CALL, EventKind.RUNTIME)
@@ -120,6 +142,21 @@ class EventFlags:
     def enqueueing_call(self) -> Bools:
         """Calls that give a GPU something to do, also where that left no row."""
         return self._kind_with_name(ENQUEUEING_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def work_call(self) -> Bools:
+        """Those of them that leave a row of the GPU in a whole recording."""
+        return self._kind_with_name(WORK_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def gpu_operator(self) -> Bools:
+        """Operators that only a GPU runs."""
+        return self._kind_with_name(GPU_OPERATOR, EventKind.CPU_OP)
+
+    @cached_property
+    def event_sync_call(self) -> Bools:
+        """Calls that wait for an event."""
+        return self._kind_with_name(EVENT_SYNC_CALL, EventKind.RUNTIME)
 
     @cached_property
     def kernel_launch_call(self) -> Bools:
@@ -155,8 +192,28 @@ class EventFlags:
 
     @cached_property
     def own_frame(self) -> Bools:
-        """Python frames of the program's own files and of libraries, not of PyTorch."""
-        return self._kind_with_name(OWN_FRAME, EventKind.PYTHON_FUNCTION)
+        """Python frames of the program's own files and of libraries, not of PyTorch, which are no wrappers."""
+        return freeze(self._kind_with_name(OWN_FRAME, EventKind.PYTHON_FUNCTION) & ~self.wrapper_frame)
+
+    @cached_property
+    def wrapper_frame(self) -> Bools:
+        """Python frames that only call what they wrap."""
+        return self._kind_with_name(WRAPPER_FRAME, EventKind.PYTHON_FUNCTION)
+
+    @cached_property
+    def optimizer_step(self) -> Bools:
+        """Annotations of an optimizer's steps."""
+        return self._kind_with_name(OPTIMIZER_STEP, EventKind.ANNOTATION)
+
+    @cached_property
+    def capture_call(self) -> Bools:
+        """Calls from which on work is captured in a graph."""
+        return self._kind_with_name(CAPTURE_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def capture_end_call(self) -> Bools:
+        """Calls that end a capture."""
+        return self._kind_with_name(CAPTURE_END_CALL, EventKind.RUNTIME)
 
     @cached_property
     def compiles(self) -> Bools:
@@ -208,9 +265,24 @@ class EventFlags:
         return self._kind_with_name(ALLOCATION_CALL, EventKind.RUNTIME)
 
     @cached_property
+    def implicit_wait_call(self) -> Bools:
+        """Calls that may wait for a device, which no record shows."""
+        return self._kind_with_name(IMPLICIT_WAIT_CALL, EventKind.RUNTIME)
+
+    @cached_property
     def lock_taking_call(self) -> Bools:
         """Calls that take the driver's lock."""
         return self._kind_with_name(LOCK_TAKING_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def stream_holding_call(self) -> Bools:
+        """Calls that enqueue what holds a stream and leaves no row on it."""
+        return self._kind_with_name(STREAM_HOLDING_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def sharing_call(self) -> Bools:
+        """Calls with which processes share memory of GPUs."""
+        return self._kind_with_name(SHARING_CALL, EventKind.RUNTIME)
 
     @cached_property
     def segment_call(self) -> Bools:
@@ -242,14 +314,15 @@ class EventFlags:
         """Kernels that talk to other ranks: by their recorded collective, by name, else by what launched them.
 
         A kernel of any name that the operator of a recorded collective launches itself does the collective's work;
-        copies and additions around it have operators of their own.
+        copies and additions around it have operators of their own. Copies do it where they are a collective's own.
         """
         events = self._trace.events
         talks = events.collective | self._trace.matching_names(COMMUNICATION_KERNEL, EventKind.KERNEL)[events.name]
         if (events.collective & (events.kind == EventKind.CPU_OP)).any():
             operator = self._launches.operator
             talks |= (operator >= 0) & events.collective[operator]
-        return freeze(talks & (events.kind == EventKind.KERNEL))
+        by_copies = events.collective & (events.kind == EventKind.MEMCPY)
+        return freeze((talks & (events.kind == EventKind.KERNEL)) | by_copies)
 
     @cached_property
     def eager_kernel(self) -> Bools:
@@ -277,6 +350,11 @@ class EventFlags:
     def waits_on_device(self) -> Bools:
         """Rows in which a stream of an MTIA device waits for an event or marks one; it works on nothing."""
         return self._kind_with_name(DEVICE_WAIT, EventKind.KERNEL)
+
+    @cached_property
+    def gpu_work(self) -> Bools:
+        """GPU activities that work on something: those of an MTIA device's streams that only wait are none."""
+        return freeze(self._trace.is_gpu & ~self.waits_on_device)
 
     def loads_data(self, expressions: Sequence[str] = ()) -> Bools:
         """Mark the operators and annotations that mean data loading; without expressions those of PyTorch's loaders.

@@ -77,7 +77,36 @@ def annotation_labels(graph: DependencyGraph) -> Labels:
             spelled[codes] = len(texts)
             texts.append(text)
             folded[text] = len(codes)
-    return Labels(freeze(spelled[events.name]), tuple(texts), dict(folded))
+    code = spelled[events.name]
+    own = np.flatnonzero(graph.event_flags.profiler_overhead)
+    for name in distinct(events.name[own]).tolist():
+        code[own[events.name[own] == name]] = len(texts)
+        texts.append(f"profiler overhead: {graph.names[name]}")
+    return Labels(freeze(code), tuple(texts), dict(folded))
+
+
+@memoized
+def wrapped_frames(graph: DependencyGraph) -> Ids:
+    """Return of each event the one to name for its time: of a frame that is a wrapper the first around it that is none.
+
+    Of other events, and of wrappers that nothing is around, these themselves.
+    """
+    named, wraps = np.arange(len(graph.event_table), dtype=np.int32), graph.event_flags.wrapper_frame
+    rows = np.flatnonzero(wraps)
+    around = graph.nesting(EventKind.PYTHON_FUNCTION).parent if len(rows) else named
+    outer = around[rows]
+    while len(rows := rows[outer >= 0]):
+        named[rows] = outer = outer[outer >= 0]
+        rows, outer = rows[wraps[outer]], around[outer[wraps[outer]]]
+    return freeze(named)
+
+
+def rows_with_work(graph: DependencyGraph, kind: EventKind) -> Ids:
+    """Return the events of a kind that work is launched in, or, where no call launches any, that operators run in."""
+    calls, nesting = graph.event_flags.enqueueing_call, graph.nesting(kind)
+    rows = np.flatnonzero(calls if calls.any() else graph.event_table.kind == EventKind.CPU_OP)
+    innermost = distinct(graph.enclosing(rows, kind))
+    return _with_rows_around(nesting.parent, innermost[innermost >= 0])
 
 
 def time_by_open_name(parent: Ids, name: Ids, innermost: Ids, times: Ints, count: int) -> tuple[Ints, Ints]:

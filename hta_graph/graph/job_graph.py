@@ -73,6 +73,7 @@ class JobGraph(DependencyGraph):
         """Mark the activities that communicate and are unmatched."""
         alone = self.event_flags.communicates | self.lanes.is_communication[self.event_table.lane]
         alone[self.members.row[self.members.number >= 0]] = False
+        alone &= ~self.event_flags.moves_memory  # of the copies of a collective one is matched for all
         return freeze(alone)
 
     # -- its ranks -----------------------------------------------------------------------------------------------------

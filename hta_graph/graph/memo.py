@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 from weakref import ref
 
 Known = TypeVar("Known")
+Key = TypeVar("Key", bound=Hashable)
 
 
 class _HasMemo(Protocol):
     """Keeps the answers that it has given, by question."""
 
-    answers: dict[Callable[[Any], Any], Any]
+    answers: dict[Callable[..., Any], Any]
 
 
 Subject = TypeVar("Subject", bound=_HasMemo)
@@ -29,6 +30,19 @@ def memoized(question: Callable[[Subject], Known]) -> Callable[[Subject], Known]
             subject.answers[question] = question(subject)
         answer: Known = subject.answers[question]
         return answer
+
+    return ask
+
+
+def memoized_each(question: Callable[[Subject, Key], Known]) -> Callable[[Subject, Key], Known]:
+    """Let a question about a part of a subject be answered once for each part."""
+
+    @wraps(question)
+    def ask(subject: Subject, key: Key) -> Known:
+        known: dict[Key, Known] = subject.answers.setdefault(question, {})
+        if key not in known:
+            known[key] = question(subject, key)
+        return known[key]
 
     return ask
 

@@ -69,6 +69,14 @@ class Nesting:
         """Return the part of the points that belongs to a lane."""
         return slice(int(self.first[lane]), int(self.first[lane + 1]))
 
+    def run_starts(self, chosen: Bools) -> Ints:
+        """Return for each point where the run of chosen rows begins that follow each other on its lane; else itself."""
+        mine = chosen[self.event]
+        follows = np.append(False, mine[1:] & mine[:-1])[: len(mine)]
+        follows[self.first[self.first < len(mine)]] = False
+        begins: Ints = np.maximum.accumulate(np.where(follows, 0, np.arange(len(mine))))
+        return begins
+
     def changes(self, lane: int) -> tuple[Ints, Ids]:
         """Return the times (ns) at which a lane's innermost row may change, and that row from there on (-1: none)."""
         part = self.lane_slice(lane)
@@ -309,8 +317,8 @@ class CallsByCorrelation:
 
 
 def launching_calls(trace: Trace) -> Ids:
-    """Return for every event (canonical row) the call that launched it; -1 for orphans and for what is not on a GPU."""
-    activities = np.flatnonzero(trace.is_gpu)
+    """Return for every event (canonical row) the call that launched it; -1 for orphans and for what is on a thread."""
+    activities = np.flatnonzero(trace.is_activity)
     calls = np.full(len(trace.events), -1, np.int32)
     calls[activities] = CallsByCorrelation(trace.events).of(trace.events.correlation[activities])
     return freeze(calls)

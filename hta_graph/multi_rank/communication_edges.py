@@ -7,7 +7,8 @@ On the CPU, from the call to the work, from work to work of one worker, and from
         worker          [=== gloo:all_reduce ===][=== gloo:all_reduce ===================]
 
 Between ranks, of a collective: start of each member that others need → the rendezvous → end of each member that waits
-(n in, n out, never n²). Of a message: start of a send → end of its receive; start of the receive → end of a send that
+(n in, n out, never n²); start of a member that takes → end of the one that waits until it does (at most log n each, but
+for a root's). Of a message: start of a send → end of its receive; start of the receive → end of a send that
 outlived it:
 
     send       [====]                     buffered: it did not wait
@@ -28,7 +29,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, Codes, EdgeKind, EdgeRule, Ids, Ints
 from hta_graph.multi_rank.job_trace import RendezvousPoints
-from hta_graph.multi_rank.matching.collectives import Collectives
+from hta_graph.multi_rank.matching.collectives import Collectives, needed_by_others
 from hta_graph.multi_rank.matching.communications import ALL_RANKS, MESSAGE_KINDS, RankCommunications
 from hta_graph.multi_rank.matching.match_ranks import ORDER
 from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL
@@ -171,8 +172,8 @@ class MatchedCommunications(Columns):
 
     ``part`` is the place of its rank, ``row`` its row in that rank's graph. The rank came with the start, or the end
     (``arrived_at_end``), of the row ``came``: its own, but for messages on the CPU, whose row begins late in their
-    call; ``arrival`` is when that was. ``waits``: for others; ``is_needed``: others wait for it. ``rule`` is how they
-    were found to belong together.
+    call; ``arrival`` is when that was. ``waits``: for others, ``is_needed``: others wait for it, at the rendezvous.
+    ``rule`` is how they were found to belong together.
     """
 
     number: Ints
@@ -198,7 +199,7 @@ def matched_communications(
 ) -> MatchedCommunications:
     """Describe matched members, given each rank's communications, graph in job time, and work on the CPU."""
     part, row, came, start, end, needed = (np.zeros(len(found.rank), np.int64) for _ in range(6))
-    at_end, is_message, sends = (np.zeros(len(found.rank), np.bool_) for _ in range(3))
+    at_end, is_message, sends, by_copies = (np.zeros(len(found.rank), np.bool_) for _ in range(4))
     for number, (rank, own) in enumerate(ranks.items()):
         at = found.of_rank(rank)
         place, events = found.place[at], graphs[number].event_table
@@ -206,6 +207,7 @@ def matched_communications(
         start[at], end[at] = events.start[row[at]], events.end[row[at]]
         came[at], at_end[at] = _arrival_events(row[at], graphs[number], host[number])
         says = [own.arguments["Collective name"][one] for one in place.tolist()]
+        by_copies[at] = graphs[number].event_flags.moves_memory[row[at]]
         is_message[at], sends[at] = [one in MESSAGE_KINDS for one in says], [one == "send" for one in says]
     return MatchedCommunications.of(
         number=found.number,
@@ -216,8 +218,9 @@ def matched_communications(
         arrival=found.arrival,
         start=start,
         end=end,
-        waits=(needed == ALL_RANKS) | (needed >= 0),
-        is_needed=found.is_needed,
+        # Copies wait for no rank: that was before them, and not on their rows.
+        waits=((needed == ALL_RANKS) | (needed >= 0)) & ~by_copies,
+        is_needed=needed_by_others(found.number, found.rank, needed) & ~by_copies,
         is_message=is_message,
         sends=sends,
         rule=np.where(found.by[found.number] == ORDER, EdgeRule.ALIGNED_SEQUENCES, EdgeRule.RECORDED),
@@ -275,6 +278,14 @@ def collective_edges(met: MatchedCommunications, row: Ints, rendezvous: Mapping[
         EdgeTable.between(kind, row[comes], point[comes], from_end=False, to_end=False, rule=met.rule[comes]),
         EdgeTable.between(kind, point[goes], row[goes], from_end=False, to_end=True, rule=met.rule[goes]),
     ])  # fmt: skip
+
+
+def further_edges(met: MatchedCommunications, found: Collectives, row: Ints) -> EdgeTable:
+    """Return the edges of collectives from who takes, when that begins, to who waits for it, given rows in the job."""
+    waiter, awaited = found.further.places(found.number, found.rank)
+    rule = met.rule[waiter]
+    kind = EdgeKind.COLLECTIVE
+    return EdgeTable.between(kind, row[awaited], row[waiter], from_end=False, to_end=True, rule=rule)
 
 
 def message_edges(met: MatchedCommunications, row: Ints, came: Ints) -> EdgeTable:

@@ -116,7 +116,8 @@ class JobSource(ReadOptions):
 
         begin_stage("reading traces")
         with_others = communications or summary is not None
-        asked = RankRequest(self.salvage, with_others, summary, step_patterns=self.step_patterns)
+        steps, ignore = self.step_patterns, self.ignore_records
+        asked = RankRequest(self.salvage, with_others, summary, step_patterns=steps, ignore_records=ignore)
         for graph in read_inputs(self.listed, asked, self, self.ranks, self.captures):
             if with_others or self.cache is None:
                 yield graph

@@ -46,6 +46,9 @@ CLEARLY = 2
 BY_FAR = 4
 """Of ranks that take turns each delays its steps this many times as long as the next one: some rank is always last."""
 
+LARGE_SHARE = 0.3
+"""A rank that leads every step clearly by this share of it is named with a doubt, however few they are."""
+
 CHANCE = 0.02
 """A rank is named only if chance lets one lead as many steps no more often than this."""
 
@@ -58,11 +61,13 @@ ENOUGH = 5
 FEWEST_STEPS = 3
 """A step is compared with two others at least, which have a range."""
 
-OF_LARGEST = 1 / 3
-"""Steps count as delayed from this share of the largest delay on."""
+NOTABLE_PART = 1 / 3
+"""Steps are among the most delayed ones from this share of the largest delay on."""
 
 ERRORS = 4
 """Delays below this multiple of the clock error are hedged."""
+
+LATEST_NS = int(np.iinfo(np.int64).max)
 
 CANDIDATES = 3
 """How many ranks, those that delay most, are looked at."""
@@ -151,6 +156,26 @@ def job_verdict(job: DependencyGraph, window: Window | None = None) -> JobVerdic
     if span not in known:
         known[span] = _of_window(job, window)
     return known[span]
+
+
+def late_recordings(job: DependencyGraph, found: JobVerdict) -> dict[int, int]:
+    """Return by how much (ns) recordings begin later than the first one, where ranks are thus not known to be late.
+
+    That is where most waiting is for such a rank and has no known cause, or where an iteration or more is not recorded.
+    """
+    starts = {part.rank: int(part.graph.event_table.start.min(initial=LATEST_NS)) for part in job.rank_graphs}
+    first = min(starts.values())
+    lengths = [one.iteration_ns for one in step_lengths(job)]
+    usual = int(np.median(lengths)) if lengths else LATEST_NS
+    unknown = found.ranks if found.reason == "no_cause_known" else ()
+    late = {rank: start - first for rank, start in starts.items()}
+    return {rank: ns for rank, ns in late.items() if ns >= usual or (rank in unknown and ns >= LEAST_SHARE * usual)}
+
+
+def missing_ranks(job: DependencyGraph) -> tuple[int, ...]:
+    """Return the ranks of a job, as its traces record their number, that are not given."""
+    size = max((part.graph.trace.world_size or 0 for part in job.rank_graphs), default=0)
+    return tuple(np.setdiff1d(np.arange(size), job.rank_numbers).tolist())
 
 
 @memoized
@@ -283,7 +308,7 @@ def _verdict_of_steps(job: DependencyGraph) -> JobVerdict:
     if len(rows) == 1:
         return _of_single(steps, "all_steps", int(rows[0]))
     order = np.argsort(-steps.found.delay[rows].sum(axis=0), kind="stable")[:CANDIDATES]
-    cases = [case for column in order.tolist() if (case := _case_in_steps(steps, rows, column)) is not None]
+    cases = [case for column in order.tolist() for case in _cases_in_steps(steps, rows, column)]
     named = [case for case in cases if case.firmness != "none"]
     if (turns := _rotating(steps, rows)) is not None:
         return turns
@@ -319,14 +344,56 @@ def _unmatched_share(job: DependencyGraph) -> float:
     return float(length[members.number < 0].sum() / max(int(length.sum()), 1))
 
 
-def _case_in_steps(steps: StepDelays, rows: Ints, column: int) -> _Case | None:
-    """Return what speaks for a rank in several steps; None where it hardly delays any, or only one."""
-    delay, length = steps.found.delay[rows], steps.found.length[rows, column]
-    own, others = delay[:, column], np.delete(delay, column, axis=1).max(axis=1, initial=0)
-    least = np.maximum(LEAST_SHARE * length, max(OF_LARGEST * own.max(), float(np.median(others))))
-    delayed = np.flatnonzero((own >= least) & (own > 0))
-    if len(delayed) < 2:
-        return None
+def _cases_in_steps(steps: StepDelays, rows: Ints, column: int) -> list[_Case]:
+    """Return what speaks for a rank in several steps: the most delayed ones, and all that the same work delays.
+
+    One long delay must not hide a steady one, nor many small ones a few that are much longer. Smaller delays alone have
+    to be certain: among ranks that share the waiting one leads some steps by chance.
+    """
+    own, others, length = _own_and_others(steps, rows, column)
+    least = np.maximum(LEAST_SHARE * length, max(float(np.median(others)), 1))
+    is_longest = own >= np.maximum(least, NOTABLE_PART * own.max())
+    found = [_case_in_steps(steps, rows, column, np.flatnonzero(is_longest))] if is_longest.sum() >= 2 else []
+    is_clear = (own >= np.maximum(least, FIRM_SHARE * length)) & (own >= CLEARLY * others)
+    every = is_longest | (is_clear & _is_by_usual_work(steps, rows, column, is_clear, is_longest))
+    # Next to a single long step, one more is chance: a steady delay is in two others.
+    if every.sum() >= (3 if is_longest.sum() < 2 else 2) and not np.array_equal(every, is_longest):
+        case = _case_in_steps(steps, rows, column, np.flatnonzero(every))
+        found += [case] if case.firmness == "firm" or any(one.firmness != "none" for one in found) else []
+    return found
+
+
+def _is_by_usual_work(steps: StepDelays, rows: Ints, column: int, is_clear: Bools, is_longest: Bools) -> Bools:
+    """Mark the steps that a rank delays by what it does most of in the clear ones; the only long one may differ."""
+    usual = is_clear & ~is_longest if is_longest.sum() < 2 else is_clear
+    work = _work_meanwhile(steps, rows[usual], column)
+    if work.activity < 0:
+        return np.zeros(len(rows), np.bool_)
+    time = _time_by_step(steps, work.activity)[rows]
+    late = int(steps.found.part[column])
+    longer = time[:, late] - np.median(np.delete(time, late, axis=1), axis=1)
+    found: Bools = longer >= LEADING * steps.found.delay[rows, column]
+    return found
+
+
+def _time_by_step(steps: StepDelays, activity: int) -> Ints:
+    """Return how long (ns) ranks, by their places, do something in each step."""
+    row, part, ns = steps.time_in(activity)
+    time = np.zeros((len(steps.numbers), len(steps.job.rank_graphs)), np.int64)
+    np.add.at(time, (row[row >= 0], part[row >= 0]), ns[row >= 0])
+    return time
+
+
+def _own_and_others(steps: StepDelays, rows: Ints, column: int) -> tuple[Ints, Ints, Ints]:
+    """Return by how much a rank delays steps, by how much another one does at most, and the steps' lengths."""
+    delay = steps.found.delay[rows]
+    others = np.delete(delay, column, axis=1).max(axis=1, initial=0)
+    return delay[:, column], others, steps.found.length[rows, column]
+
+
+def _case_in_steps(steps: StepDelays, rows: Ints, column: int, delayed: Ints) -> _Case:
+    """Return what speaks for a rank in the steps that it delays, places of rows."""
+    own, others, length = _own_and_others(steps, rows, column)
     is_most = 2 * int(np.count_nonzero(own[delayed] >= others[delayed])) >= len(delayed)
     leads = own[delayed] >= CLEARLY * others[delayed]
     by_chance = chance_of(int(np.count_nonzero(leads)), len(rows), len(steps.job.rank_graphs)) > CHANCE
@@ -335,7 +402,16 @@ def _case_in_steps(steps: StepDelays, rows: Ints, column: int) -> _Case | None:
     by_chance = by_chance and not (work.is_one and _takes_longest(steps, rows[delayed], column, work))
     share, delay_ns = float(np.median(own[delayed] / length[delayed])), int(np.median(own[delayed]))
     firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=by_chance)
+    if reason == "by_chance" and _always_leads_by_much(own, others, length):
+        firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=False)
+        firmness, reason = ("hedged", "by_chance") if firmness == "firm" else (firmness, reason)
     return _Case(column, rows[delayed], delay_ns, share, work, firmness, reason)
+
+
+def _always_leads_by_much(own: Ints, others: Ints, length: Ints) -> bool:
+    """Return whether a rank delays each of several steps clearly most, and usually by much: a stage that is slow."""
+    is_large = float(np.median(own / np.maximum(length, 1))) >= LARGE_SHARE
+    return is_large and len(own) >= FEWEST_STEPS and bool((own >= CLEARLY * others).all())
 
 
 def _differs_where_another_leads(steps: StepDelays, rows: Ints, leads: Bools, column: int) -> bool:
@@ -353,9 +429,7 @@ def _takes_longest(steps: StepDelays, rows: Ints, column: int, work: _Work) -> b
     than others by several times the range of all of these, where there are enough of them. A stage of a pipeline may
     always do something while another one that does as much of it waits: it has to take longer than in other steps.
     """
-    row, part, ns = steps.time_in(work.activity)
-    time, late = np.zeros((len(steps.numbers), len(steps.job.rank_graphs)), np.int64), int(steps.found.part[column])
-    np.add.at(time, (row[row >= 0], part[row >= 0]), ns[row >= 0])
+    time, late = _time_by_step(steps, work.activity), int(steps.found.part[column])
     named, beside = time[rows].sum(axis=0), np.setdiff1d(np.flatnonzero(steps.compared), rows)
     own, longest = time[beside, late], float(np.median(time[rows, late]))
     has_messages = bool(steps.job.members.is_message[wait_causes(steps.job).waits.waiter].any())

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, pair_key, take_or
+from hta_graph.base.arrays import Columns, find_sorted, pair_key, take_or
 from hta_graph.base.errors import DefectError, QueryError
 from hta_graph.base.progress import begin_stage
 from hta_graph.base.text.formatting import milliseconds
@@ -30,6 +30,7 @@ from hta_graph.multi_rank.communication_edges import (
     HostCommunications,
     collective_edges,
     collective_wait_edges,
+    further_edges,
     host_communication_edges,
     host_work_of,
     matched_communications,
@@ -42,7 +43,9 @@ from hta_graph.multi_rank.matching.communications import RankCommunications
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, RankClock
 from hta_graph.multi_rank.matching.read_communications import read_communications
 from hta_graph.multi_rank.matching.worker_groups import with_worker_groups
+from hta_graph.paths.host_pauses import RankPauses
 from hta_graph.paths.time_accounting import explained_lags
+from hta_graph.paths.unrecorded_work import KnownUnrecordedWork
 
 
 def join_ranks(
@@ -87,7 +90,7 @@ def join_ranks(
         for rule in (host_communication_edges, collective_wait_edges)
     ]
     row, came = first[met.part] + met.row, first[met.part] + met.came
-    added += [collective_edges(met, row, rendezvous), message_edges(met, row, came)]
+    added += [collective_edges(met, row, rendezvous), further_edges(met, found, row), message_edges(met, row, came)]
     edges = drop_impossible_edges(EdgeTable.join(added), timeline, notes, joined.edges)
     table = _clock_table(found)
     return JobGraph(
@@ -173,8 +176,16 @@ def _graph_in_job_time(graph: DependencyGraph, clock: RankClock) -> DependencyGr
     if answers is None or (moved is graph and not answers.is_in_job_time):
         return moved
     if answers.is_in_job_time or clock.is_constant_offset:
-        return moved.with_attached(answers.moved(clock.line.ahead))
+        return moved.with_attached(answers.moved(clock.line.ahead), *_tables_in_job_time(graph, clock))
     raise DefectError(f"{graph.path}: its rank summary is of another time than its job")
+
+
+def _tables_in_job_time(graph: DependencyGraph, clock: RankClock) -> Iterator[object]:
+    """Yield what a graph of few rows knows of its rank's times; pauses are in the job's already."""
+    if (pauses := graph.attached(RankPauses)) is not None:
+        yield pauses
+    if (lost := graph.attached(KnownUnrecordedWork)) is not None:
+        yield lost.moved(clock.to_job)
 
 
 def _host_communications(members: RankCommunications, clock: RankClock) -> HostCommunications:
@@ -216,14 +227,15 @@ def _summed_diagnostics(graphs: Iterable[DependencyGraph], joining: Mapping[str,
 def _member_table(found: Collectives, members: Mapping[int, RankCommunications], joined: JoinedColumns) -> Members:
     """Lay out all members, in order of rank and time, those without a partner too."""
     tables = []
-    ranks = zip(joined.rank_graphs, members.values(), joined.descriptions, strict=True)
+    ranks = np.array([part.rank for part in joined.rank_graphs], np.int64)
     is_last = np.zeros(len(found.number), np.bool_)
     is_last[found.last] = True
-    for place, (part, own, codes) in enumerate(ranks):
+    every = zip(joined.rank_graphs, members.values(), joined.descriptions, strict=True)
+    for place, (part, own, codes) in enumerate(every):
         mine = found.of_rank(part.rank)
         at = np.full(len(own), -1, np.int64)
         at[found.place[mine]] = mine
-        events, row = joined.trace.events, part.of_job(own.row)
+        row = part.of_job(own.row)
         arrival = found.clocks.to_job(part.rank, own.arrival)
         wait = take_or(found.wait, at, otherwise=0)
         tables.append(Members.of(
@@ -233,7 +245,8 @@ def _member_table(found: Collectives, members: Mapping[int, RankCommunications],
             call=part.of_job(own.call),
             arrival=arrival,
             wait=wait,
-            transfer=events.end[row] - arrival - wait,
+            transfer=found.clocks.to_job(part.rank, own.end) - arrival - wait,
+            awaited=find_sorted(take_or(found.awaited, at), ranks),
             is_last=take_or(is_last, at, otherwise=False),
             is_needed=take_or(found.is_needed, at, otherwise=False),
             is_message=np.array(own.is_message, np.bool_),
@@ -386,6 +399,6 @@ def _members_of_rank(members: RankCommunications, number: Ints | int, descriptio
     """Lay out what a rank did with others; how long it waited is known in the job."""
     return Members.of(
         number=number, part=0, row=members.row, call=members.call, arrival=members.arrival, wait=0,
-        transfer=members.end - members.arrival, is_last=False, is_needed=False,
+        transfer=members.end - members.arrival, awaited=-1, is_last=False, is_needed=False,
         is_message=np.array(members.is_message, np.bool_), by=-1, said=description,
     )  # fmt: skip

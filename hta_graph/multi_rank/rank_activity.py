@@ -280,7 +280,7 @@ def walk_ends(walks: LocalWalks, length: Ints) -> tuple[Ints, Ints]:
 def gpu_work_of_ranks(job: DependencyGraph) -> list[Intervals]:
     """Return when each rank's GPU does anything but communicate; of ranks of few rows while no walk is."""
     flags, lane, events = job.event_flags, job.event_table.lane, job.event_table
-    is_work = job.is_gpu & ~flags.communicates & ~flags.waits_on_device & ~job.lanes.is_communication[lane]
+    is_work = flags.gpu_work & ~flags.communicates & ~job.lanes.is_communication[lane]
     rows = np.flatnonzero(is_work)
     of_rank, none, found = rows_by_value(job.rank_index_of(rows)), np.empty(0, np.int64), list[Intervals]()
     for place, (part, offset) in enumerate(zip(job.rank_graphs, job.clock_table.offset.tolist(), strict=True)):

@@ -209,14 +209,18 @@ def _summary_indices(graph: DependencyGraph) -> Iterator[IndexRange]:
     from hta_graph.graph.rank_summary import RankSummary  # late, as above
     from hta_graph.multi_rank.matching.communications import RankCommunications
     from hta_graph.multi_rank.rank_activity import RankActivity
+    from hta_graph.paths.unrecorded_work import KnownUnrecordedWork
 
-    answers, members, activity = (
+    answers, members, activity, lost = (
         graph.attached(RankSummary),
         graph.attached(RankCommunications),
         graph.attached(RankActivity),
+        graph.attached(KnownUnrecordedWork),
     )
     if answers is not None:
         yield answers.rows, 0, answers.size
+    if lost is not None:
+        yield lost.work.call, 0, len(lost.calls)
     if members is not None:
         yield from _member_indices(members, graph)
         if activity is not None:

@@ -80,7 +80,8 @@ def rank_delays(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> R
     A wait belongs to the step of the rank that came last, by that rank's own time: groups that never meet drift apart.
     That a transfer takes long is no doing of one of its ranks. Of messages a rank delays others by no more than what it
     works longer than they do: that one stage of a pipeline waits for another, and that they fill and drain, is the
-    schedule's.
+    schedule's. Nor by more than what it works longer than others that exchange messages with the same, fewer ranks: a
+    server that receives from one worker after the other would wait for the next one instead.
     """
     waits, members = causes.waits, job.members
     late = take_or(members.part, waits.late)
@@ -199,11 +200,41 @@ def _excess_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> 
     """
     if not job.members.is_message[causes.waits.waiter].any():
         return np.zeros(spans.end.shape, np.int64)
-    work = working_time(job, causes, spans)
-    more = work - _median_of_others(work)
-    unusual = work - np.median(work, axis=0)
-    unusual = unusual - _median_of_others(unusual)
-    found: Ints = np.maximum(np.maximum(more, unusual), 0).astype(np.int64)
+    work, alike = working_time(job, causes, spans), _ranks_served_in_turn(job)
+    found = np.zeros(work.shape)
+    for time in (work, work - np.median(work, axis=0)):
+        more = time - _median_of_others(time)
+        for ranks in alike:
+            more[:, ranks] = np.minimum(more[:, ranks], time[:, ranks] - _most_of_others(time[:, ranks]))
+        found = np.maximum(found, more)
+    return found.astype(np.int64)
+
+
+def _ranks_served_in_turn(job: DependencyGraph) -> list[list[int]]:
+    """Return the places of ranks that exchange messages with the same other ranks, which are fewer than they.
+
+    Neighbors in a ring or in a pipeline may have the same partners, but are not served in turn.
+    """
+    members = job.members.take(job.members.is_message & (job.members.number >= 0))
+    members = members.take(np.argsort(members.number, kind="stable"))
+    first = np.flatnonzero(first_of_runs(members.number))
+    ends = np.stack([np.minimum.reduceat(members.part, first), np.maximum.reduceat(members.part, first)])
+    pairs = np.unique(np.concatenate([ends, ends[::-1]], axis=1).astype(np.int64), axis=1)
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for place, mine in rows_by_value(pairs[0]).items():
+        alike.setdefault(tuple(pairs[1, mine].tolist()), []).append(place)
+    return [ranks for partners, ranks in alike.items() if len(ranks) > len(partners)]
+
+
+def _most_of_others(values: Floats | Ints) -> Floats:
+    """Return for each of several columns the largest of the other ones, row by row.
+
+    >>> _most_of_others(np.array([[1, 9, 5]])).tolist()
+    [[9.0, 5.0, 9.0]]
+    """
+    second, largest = np.sort(values, axis=1)[:, -2:].astype(np.float64).T
+    is_largest = np.arange(values.shape[1]) == values.argmax(axis=1)[:, None]
+    found: Floats = np.where(is_largest, second[:, None], largest[:, None])
     return found
 
 

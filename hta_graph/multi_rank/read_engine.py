@@ -36,6 +36,7 @@ class RankRequest:
 
     ``salvage``: the complete events of a truncated file are read. ``communications``: what the rank did with others
     is read too, while the text is at hand. ``step_patterns`` are regular expressions of annotations that are steps.
+    ``ignore_records``: dependencies are inferred, whatever recorders say of them.
     """
 
     salvage: bool = False
@@ -44,6 +45,7 @@ class RankRequest:
     excerpt: ExcerptRequest | None = None
     replay: ReplayRequest | None = None
     step_patterns: tuple[str, ...] = ()
+    ignore_records: bool = False
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -54,6 +56,7 @@ class RankRequest:
             "excerpt": self.excerpt and self.excerpt.as_record(),
             "replay": self.replay and self.replay.as_record(),
             "step_patterns": list(self.step_patterns),
+            "ignore_records": self.ignore_records,
         }
 
     @classmethod
@@ -75,7 +78,13 @@ class RankRequest:
             more and ExcerptRequest.of_record(more),
             replay,
             tuple(record["step_patterns"]),
+            record["ignore_records"],
         )
+
+    def of_trace(self, trace: Trace) -> Trace:
+        """Return a trace as requested: with further names of steps, or without the records of waits."""
+        trace = trace.without_records() if self.ignore_records else trace
+        return replace(trace, step_patterns=self.step_patterns)
 
 
 def read_rank_graph(file: RankFile, asked: RankRequest) -> DependencyGraph:
@@ -94,11 +103,11 @@ def build_rank_graph(read: Callable[[], Trace], asked: RankRequest) -> Dependenc
         HtaGraphError: the file cannot be read.
     """
     if not (asked.communications or asked.summary or asked.excerpt or asked.replay):
-        return build_without_log(replace(read(), step_patterns=asked.step_patterns))
+        return build_without_log(asked.of_trace(read()))
     from hta_graph.multi_rank.matching.read_communications import read_communications  # late: one rank needs none
 
     with cached_text():
-        graph = build_without_log(replace(read(), step_patterns=asked.step_patterns))
+        graph = build_without_log(asked.of_trace(read()))
         graph = graph.with_attached(read_communications(graph))
         if asked.summary:
             from hta_graph.multi_rank.summary.summarize import summarize_rank

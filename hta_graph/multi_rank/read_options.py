@@ -40,6 +40,7 @@ class ReadOptions:
     cluster: str | None = None
     salvage: bool = False
     step_patterns: tuple[str, ...] = ()
+    ignore_records: bool = False
     cache: GraphCache | None = None
     report: Report | None = None
     say: Say = log_warning

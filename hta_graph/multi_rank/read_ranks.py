@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 RequestOf = Callable[[RankFile], RankRequest]
 """What is read of each file."""
 
-MIN_PARALLEL_TEXT = 32 << 20
-"""How much text beyond the largest file's (bytes) makes starting processes faster than reading it here."""
+MIN_PARALLEL_TEXT = 40 << 20
+"""How much text (bytes) others have to read meanwhile for processes to be faster: two take as long for 64 MB as one
+does, and twice its processor time."""
 
 FILE_OVERHEAD_TEXT = 256 << 10
 """Reading any file takes at least as long as this much text (bytes)."""
@@ -219,7 +220,8 @@ def _process_count(files: Iterable[RankFile], jobs: int | None, share: float = 1
     # A process costs half a second of imports, and its graph has to come back through a pipe.
     if len(sizes) < 2 or not can_start_processes():
         return 1
-    if jobs is None and share * (sum(sizes[:-1]) + FILE_OVERHEAD_TEXT * len(sizes)) < MIN_PARALLEL_TEXT:
+    every = sum(sizes) + FILE_OVERHEAD_TEXT * len(sizes)
+    if jobs is None and share * (every - max(sizes[-1], every // processor_count())) < MIN_PARALLEL_TEXT:
         return 1
     return min(jobs or processor_count(), len(sizes))
 

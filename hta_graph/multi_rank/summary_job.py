@@ -145,7 +145,11 @@ class SummaryJobReader:
 
     @property
     def _whole_rank(self) -> RankRequest:
-        return RankRequest(self._options.salvage, communications=True, step_patterns=self._options.step_patterns)
+        options = self._options
+        return RankRequest(
+            options.salvage, communications=True, step_patterns=options.step_patterns,
+            ignore_records=options.ignore_records,
+        )  # fmt: skip
 
     def _whole(self, summaries: Mapping[int, DependencyGraph], matched: Collectives) -> dict[int, DependencyGraph]:
         found = self._read_again("reading whole ranks", summaries, lambda _: self._whole_rank)

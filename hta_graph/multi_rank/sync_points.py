@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, take_or
+from hta_graph.base.arrays import Columns, find_sorted, pair_key, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.paths.rank_local_walks import LocalWalks
@@ -46,11 +46,11 @@ def all_waits(job: DependencyGraph) -> Waits:
     """Return all waits, those for the latest rank first: what one of them is passed on to comes after it."""
     members = job.members
     matched = np.flatnonzero(members.number >= 0)
-    last_of = np.full(int(members.number.max(initial=-1)) + 1, -1, np.int64)
-    last = matched[members.is_last[matched]]
-    last_of[members.number[last]] = last
+    key = pair_key(members.number[matched], members.part[matched])
+    order = np.argsort(key)
     waiter = matched[members.wait[matched] > 0]
-    late = last_of[members.number[waiter]]
+    at = find_sorted(pair_key(members.number[waiter], members.awaited[waiter]), key[order])
+    late = take_or(matched[order], at)
     error = job.clock_table.error.clip(min=0)
     doubt = error[members.part[waiter]] + take_or(error, take_or(members.part, late), otherwise=0)
     waits = Waits(waiter, late, members.wait[waiter], (late >= 0) & (late != waiter) & (members.wait[waiter] > doubt))

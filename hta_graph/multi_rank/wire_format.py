@@ -16,6 +16,7 @@ from hta_graph.multi_rank.rank_activity import RankActivity
 from hta_graph.multi_rank.summary.path_legs import LegSegments
 from hta_graph.multi_rank.what_if.replay_answer import ReplayAnswer
 from hta_graph.paths.host_pauses import RankPauses
+from hta_graph.paths.unrecorded_work import KnownUnrecordedWork
 from hta_graph.store.entry_file import Stored, entry_pieces, read_entry
 from hta_graph.store.record import AttachedTables, decode_graph, encode_graph
 
@@ -27,6 +28,7 @@ ATTACHED_TABLES: AttachedTables = {
     "pieces": LegSegments,
     "replay": ReplayAnswer,
     "pauses": RankPauses,
+    "unrecorded": KnownUnrecordedWork,
 }
 """The tables that go with a graph where it has them."""
 

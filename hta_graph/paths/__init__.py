@@ -10,4 +10,5 @@ rank_local_walks, rank_crossings    a job's path: each rank alone, and from rank
 step_table, level_of_detail   all steps side by side; what a drawing of a timeline shows
 engine_step_table, engine_gaps      the same of an inference engine's steps; why the GPU is idle in and between them
 gpu_activity, host_pauses     what the GPU does whatever the path; when the host launches nothing
+start_up                      what the host does once: code, compilation, captures, contexts
 """

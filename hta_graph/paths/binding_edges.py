@@ -13,7 +13,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of
 from hta_graph.graph.timeline import Timeline
-from hta_graph.model import Bools, Codes, EdgeRole, Ids, Ints, edge_kinds
+from hta_graph.model import Bools, Codes, EdgeRole, EdgeRule, Ids, Ints, edge_kinds
 
 RELEASES = edge_kinds(lambda meaning: meaning.role == EdgeRole.RELEASE)
 
@@ -43,8 +43,9 @@ def binding_edges(graph: DependencyGraph) -> Ids:
     """For each point, the incoming edge whose source finished last (-1: none).
 
     A source stamped after its target by a clock fault counts as finished at the target, and so does an activity that
-    runs until it releases the target. What lies below the error of clocks (``doubtful_edges``) binds nothing. Ties go
-    to the kind that comes first in ``EdgeKind``, then to the source that comes later in the global order of points.
+    runs until it releases the target, and one whose end a thread polled for: its queries until then were the wait. What
+    lies below the error of clocks (``doubtful_edges``) binds nothing. Ties go to the kind that comes first in
+    ``EdgeKind``, then to the source that comes later in the global order of points.
     """
     edges, target = graph.edge_table, graph.edge_table.target
     binding, may_bind = np.full(len(graph.timeline.times), -1, np.int32), np.ones(len(edges), np.bool_)
@@ -64,7 +65,7 @@ def binding_edges(graph: DependencyGraph) -> Ids:
 def _last_to_finish(graph: DependencyGraph, rows: Ids) -> Ids:
     """Keep of the edges into one point the one that binds it."""
     edges, times = graph.edge_table.take(rows), graph.timeline.times
-    releases = np.isin(edges.kind, RELEASES)
+    releases = np.isin(edges.kind, RELEASES) | (edges.rule == EdgeRule.POLLED_UNTIL_WORK_END)
     finished = np.where(releases, times[edges.target], np.minimum(times[edges.source], times[edges.target]))
     # Of equal ends the kind that comes first, so it stands last.
     order = np.lexsort((graph.timeline.position[edges.source], -edges.kind, finished, edges.target))

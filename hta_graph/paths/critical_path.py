@@ -18,7 +18,7 @@ from hta_graph.model import ROLE, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, 
 from hta_graph.paths.binding_edges import Chain, walk_back
 from hta_graph.paths.segments import SegmentRuns, SegmentTable, merge_runs, segments_of_paths
 from hta_graph.paths.time_accounting import TimeAccounting
-from hta_graph.paths.unexplained_reasons import replays_with_hole
+from hta_graph.paths.unrecorded_work import replays_with_hole
 from hta_graph.paths.window_ends import issue_times
 from hta_graph.paths.windows import Window, WindowQuery, median_step, precomputed_windows
 

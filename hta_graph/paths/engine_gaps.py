@@ -25,7 +25,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.timeline import nearest_around
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, kind_mask
-from hta_graph.paths.engine_step_table import LAUNCH_NS, engine_step_table, working_rows
+from hta_graph.paths.engine_step_table import LAUNCH_NS, busy_or_unknown, engine_step_table, working_rows
 from hta_graph.paths.intervals import Intervals, union
 
 
@@ -175,7 +175,7 @@ def _idle_gaps(graph: DependencyGraph) -> StepGaps:
     works = working_rows(graph)
     if not len(works):
         return StepGaps.empty()
-    busy = union(events.start[works], events.end[works])
+    busy = busy_or_unknown(graph, events.start[works], events.end[works])
     ends = np.array([row.gpu_end_ns for row in table])
     begins = ends - [row.own_ns for row in table]
     firsts = np.array([row.gpu_start_ns for row in table])
@@ -185,7 +185,7 @@ def _idle_gaps(graph: DependencyGraph) -> StepGaps:
     step = order[np.searchsorted(begins[order], start, side="right") - 1]
     inside = (start >= begins[step]) & (end <= ends[step])
     start, end, step = start[inside], end[inside], step[inside]
-    # Between busy times lies nothing, so each gap ends where an activity starts, or the last step ends.
+    # Each gap ends where an activity starts, or may start that was not recorded, or the last step ends.
     following = works[np.searchsorted(events.start[works], end).clip(max=len(works) - 1)]
     return StepGaps.of(
         step=step, is_inside=start >= firsts[step], start=start, end=end, cause=StepGapCause.UNRECORDED,

@@ -21,7 +21,8 @@ import numpy as np
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import Bools, EventKind, Ids, Ints
-from hta_graph.paths.intervals import Intervals, union
+from hta_graph.paths.intervals import Intervals, union, union_of
+from hta_graph.paths.unrecorded_work import unrecorded_times
 from hta_graph.paths.window_ends import earlier_work_ends, launched_in, step_work_ends
 from hta_graph.trace.engine_steps import EngineStep
 from hta_graph.trace.table import Step
@@ -33,11 +34,11 @@ class EngineStepRow:
 
     ``engine`` is what its annotation says: phase, batch, tokens. ``iteration_ns`` is from the end of the GPU work
     before to the end of its own: ``busy_ns`` with own GPU work, ``idle_before_ns`` until its first, ``idle_inside_ns``
-    after that, the rest with work of other steps. Of the first step it begins with its own work, and for
-    ``before_recording_ns`` of it the GPU still works on what is not recorded. ``waits_ns`` is how much of the latency
-    passes until the GPU work before has ended; of the first step, how long its launched first work does not start.
-    ``exposed_ns`` is communication while none of its other work runs. ``rows`` is its own GPU work. ``is_on_cpu``: the
-    rank has none, so all of this is said of its operators.
+    after that, for ``not_recorded_ns`` work may run that has no row, the rest with work of other steps. Of the first
+    step it begins with its own work, and for ``before_recording_ns`` of it the GPU still works on what is not recorded.
+    ``waits_ns`` is how much of the latency passes until the GPU work before has ended; of the first step, how long its
+    launched first work does not start. ``exposed_ns`` is communication while none of its other work runs. ``rows`` is
+    its own GPU work. ``is_on_cpu``: the rank has none, so all of this is said of its operators.
     """
 
     number: int
@@ -54,6 +55,7 @@ class EngineStepRow:
     busy_ns: int
     idle_before_ns: int
     idle_inside_ns: int
+    not_recorded_ns: int
     before_recording_ns: int
     communication_ns: int
     exposed_ns: int
@@ -109,7 +111,9 @@ def engine_step_table(graph: DependencyGraph) -> tuple[EngineStepRow, ...]:
     works = np.concatenate(owned) if on_cpu else np.flatnonzero(graph.is_gpu)
     firsts = np.array([events.start[rows].min(initial=end) for rows, end in zip(owned, ends.tolist(), strict=True)])
     begins[0] = min(sure, int(firsts[0]))
-    busy = union(events.start[works], events.end[works])
+    recorded = union(events.start[works], events.end[works])
+    busy = busy_or_unknown(graph, events.start[works], events.end[works])
+    unknown = _idle_between(recorded, begins, ends) - _idle_between(busy, begins, ends)
     idle, idle_before = _idle_between(busy, begins, ends), _idle_between(busy, begins, firsts.clip(begins, ends))
     graph_calls = np.sort(events.start[graph.event_flags.graph_launch_call])
     launches = np.searchsorted(graph_calls, [item.until_ns for item in steps])
@@ -124,6 +128,7 @@ def engine_step_table(graph: DependencyGraph) -> tuple[EngineStepRow, ...]:
             waits_ns=max(int(begins[at]) - item.call_ns[0], 0) if at else _held_ns(graph, owned[0], item.call_ns[0]),
             idle_before_ns=int(idle_before[at]),
             idle_inside_ns=int(idle[at] - idle_before[at]),
+            not_recorded_ns=int(unknown[at]),
             before_recording_ns=sure - int(begins[0]) if at == 0 else 0,
             graph_launches=int(launches[at]),
             is_first=at == 0,
@@ -134,6 +139,11 @@ def engine_step_table(graph: DependencyGraph) -> tuple[EngineStepRow, ...]:
         for at, item in enumerate(steps)
         if item.engine is not None
     )  # fmt: skip
+
+
+def busy_or_unknown(graph: DependencyGraph, start: Ints, end: Ints) -> Intervals:
+    """Return when work runs, given its times (ns), or may run that the recording of a rank does not hold."""
+    return union_of([union(start, end), unrecorded_times(graph)])
 
 
 def working_rows(graph: DependencyGraph) -> Ids:

@@ -54,7 +54,7 @@ def activities(graph: DependencyGraph) -> Activities:
     MTIA records stream waits and copies as kernels: the waits are not work, the copies are memory work.
     """
     flags, events = graph.event_flags, graph.event_table
-    rows = np.flatnonzero(graph.is_gpu & ~flags.waits_on_device).astype(np.int32)
+    rows = np.flatnonzero(flags.gpu_work).astype(np.int32)
     types = np.full(len(rows), WorkType.COMPUTATION, np.int8)
     types[flags.moves_memory[rows]] = WorkType.MEMORY
     types[flags.communicates[rows]] = WorkType.COMMUNICATION

@@ -22,6 +22,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.model import EdgeKind, Ids, Ints
 from hta_graph.paths.intervals import Intervals, union
+from hta_graph.paths.polled_loops import polled_loops
 
 PAUSE_NS = 1_000_000
 """Between launches PyTorch and Python take 5 to 250 µs; a host that launches nothing for longer does other things."""
@@ -126,7 +127,8 @@ def _launches_of(graph: DependencyGraph, part: int, lanes: Ids, rows: Ints) -> D
     blocking = graph.event_flags.blocking_call & ~graph.event_flags.synchronous_copy_call
     for lane in lanes.tolist():
         waits, own = np.flatnonzero(blocking & (events.lane == lane)), following == lane
-        waiting = union(events.start[waits], events.end[waits])
+        first, last = (rows[events.lane[rows] == lane] for rows in polled_loops(graph)[:2])
+        waiting = union(events.start[np.append(waits, first)], events.end[np.append(waits, last)])
         host_ns[own] -= waiting.covered_until(gaps.end[own]) - waiting.covered_until(gaps.start[own])
     is_long = host_ns > PAUSE_NS
     return DeviceLaunches(part, lanes, calls, Intervals(gaps.start[is_long], gaps.end[is_long]))

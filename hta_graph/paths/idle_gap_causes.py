@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, expand_ranges, last_at_most, take_or
+from hta_graph.base.arrays import Columns, expand_ranges, last_at_most, split_intervals, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import EDGE_MEANING, ROLE, Codes, EdgeEnd, EdgeKind, EdgeRole, EventKind, GapCause, Ids, Ints
 from hta_graph.paths.binding_edges import WalkSpans, binding_edges, run_starts
+from hta_graph.paths.intervals import Intervals
 from hta_graph.paths.time_accounting import AccountedTime, TimeAccounting, TimePart
+from hta_graph.paths.unrecorded_work import unrecorded_times
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +165,17 @@ class GapSegments(Columns):
         """Durations (ns)."""
         return self.end - self.start
 
+    def within(self, times: Intervals, cause: GapCause) -> GapSegments:
+        """Give what lies in some times another cause, without an event or edge behind it."""
+        if not len(times.start):
+            return self
+        of, start, end = split_intervals(self.start, self.end, np.sort(np.concatenate([times.start, times.end])))
+        found = replace(self.take(of), start=start, end=end)
+        inside = times.covered_until(end) > times.covered_until(start)
+        event, edge = (np.where(inside, np.int32(-1), column) for column in (found.event, found.edge))
+        causes = np.where(inside, np.int8(cause), found.cause)
+        return replace(found, cause=causes, event=event, edge=edge).take(end > start)
+
 
 class GapExplainer:
     """Explains gaps of one graph by the edges that bound the start of what came next.
@@ -195,6 +208,7 @@ class GapExplainer:
             cause=np.where(hidden, GapCause.LAUNCH_UNKNOWN, cause), event=np.where(hidden, after, event),
         )  # fmt: skip
         pieces = GapSegments.join([_gaps_without_successor(gaps), known])
+        pieces = pieces.within(unrecorded_times(self._graph), GapCause.NOT_RECORDED)
         return pieces.take(np.lexsort((pieces.start, pieces.gap)))
 
     def _cause_of_pieces(self, accounts: AccountedTime, of: WalkSpans) -> Codes:
@@ -203,6 +217,9 @@ class GapExplainer:
         cause = np.append(CAUSE_OF_EDGE, np.int8(GapCause.UNKNOWN))[of.kind]
         waits = (part == TimePart.PENDING) & self._graph.event_flags.waits_on_device[event_of(of.source)]
         cause[waits] = GapCause.EVENT_WAIT
+        runs = np.where(part == TimePart.ACTIVITY, owner, -1)
+        in_callback = take_or(self._graph.event_table.kind == EventKind.GRAPH_HOST_NODE, runs, otherwise=False)
+        cause[in_callback] = GapCause.OTHER_THREAD
         cause[part == TimePart.EXCESS] = GapCause.UNKNOWN
         cause[part == TimePart.CALL] = GapCause.LAUNCH
         cause[(part == TimePart.START) & (owner >= 0)] = GapCause.HOST_NO_OPERATOR

@@ -39,6 +39,14 @@ class Intervals:
         """
         return _union_where([self, other], lambda running: running[0] & ~running[1])
 
+    def both(self, other: Intervals) -> Intervals:
+        """Return where both are.
+
+        >>> union(np.array([0]), np.array([9])).both(union(np.array([2, 7]), np.array([4, 12])))
+        Intervals(start=array([2, 7]), end=array([4, 9]))
+        """
+        return _union_where([self, other], lambda running: running[0] & running[1])
+
     def gaps(self, start_ns: int, end_ns: int) -> Intervals:
         """Return the parts of a window that these do not cover.
 
@@ -75,6 +83,14 @@ def union(start: Ints, end: Ints, *, keep_empty: bool = False) -> Intervals:
     opens = np.concatenate([[True], start[1:] > reach[:-1]])
     closes = np.concatenate([opens[1:], [True]])
     return Intervals(start[opens], reach[closes])
+
+
+def union_of(sets: Sequence[Intervals]) -> Intervals:
+    """Return when any of several sets runs."""
+    filled = [one for one in sets if len(one.start)]
+    if len(filled) < 2:
+        return filled[0] if filled else sets[0]
+    return union(np.concatenate([one.start for one in filled]), np.concatenate([one.end for one in filled]))
 
 
 def time_by_combination(sets: Sequence[Intervals]) -> Ints:

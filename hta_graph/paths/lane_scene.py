@@ -13,7 +13,7 @@ import numpy as np
 from hta_graph.base.arrays import Columns, distinct, first_of_runs, last_of_runs, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EventEdges
-from hta_graph.model import GPU_KINDS, Bools, Codes, EdgeKind, EventKind, Floats, Ids, Ints, kind_mask
+from hta_graph.model import ON_STREAMS, Bools, Codes, EdgeKind, EventKind, Floats, Ids, Ints, kind_mask
 from hta_graph.paths.critical_path import CriticalPath, has_partial_rows
 from hta_graph.paths.intervals import union
 from hta_graph.paths.level_of_detail import (
@@ -335,7 +335,7 @@ def lane_changes(path: CriticalPath, shown: Bools, cells: int) -> LaneChanges:
 
 LEAST_SHARE = 0.002
 """Lanes with less of the path than this share are left out of a picture of few."""
-WORK = (EventKind.CPU_OP, EventKind.RUNTIME, *GPU_KINDS)
+WORK = (EventKind.CPU_OP, EventKind.RUNTIME, *ON_STREAMS)
 """Annotations and Python frames surround work and are none themselves."""
 
 

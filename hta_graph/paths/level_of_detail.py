@@ -12,7 +12,7 @@ import numpy as np
 
 from hta_graph.base.arrays import Columns, first_of_runs, run_numbers, summed_by
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.model import GPU_KINDS, Bools, BoundBy, EventKind, Ids, Ints, kind_mask
+from hta_graph.model import ON_STREAMS, Bools, BoundBy, EventKind, Ids, Ints, kind_mask
 from hta_graph.paths.critical_path import CriticalPath
 
 FINEST_NS = 16
@@ -100,7 +100,7 @@ def rows_between(graph: DependencyGraph, start_ns: int, end_ns: int) -> Ints:
     meets = (events.start < end_ns) & (events.end > start_ns)
     # A row of no length at the very edge overlaps nothing but belongs to it.
     meets |= (events.start == events.end) & (events.start >= start_ns) & (events.end <= end_ns)
-    return np.flatnonzero(meets & kind_mask(events.kind, THREAD_KINDS + GPU_KINDS))
+    return np.flatnonzero(meets & kind_mask(events.kind, THREAD_KINDS + ON_STREAMS))
 
 
 def tracks_on_lanes(graph: DependencyGraph, rows: Ints, deepest: int) -> Ints:

@@ -82,7 +82,7 @@ def last_arrivals(path: CriticalPath) -> LastArrivals:
     on_path = passed[every.row] | take_or(passed, every.call, otherwise=False)
     last = every.take(every.is_last & on_path & inside)
     last = last.take(np.argsort(last.number))
-    margin = _margins(every.take(~every.is_last), last.number, last.arrival)
+    margin = _margins(every.take(~every.is_last), last)
     # Below the error of two clocks nobody is known to be late.
     margin = np.where(margin > 2 * job.clock_table.error[last.part], margin, 0)
     return LastArrivals(last.number, last.part, last.arrival, np.minimum(margin, last.arrival - window.start_ns))
@@ -102,13 +102,13 @@ def held_up_by(path: CriticalPath) -> tuple[Intervals, ...]:
     return tuple(union(start[part == place], end[part == place]) for place in places)
 
 
-def _margins(others: Members, numbers: Ints, arrival: Ints) -> Ints:
+def _margins(others: Members, last: Members) -> Ints:
     """Return by how much the last one came after the next one who was needed, at most what anybody waited for it."""
-    place = find_sorted(others.number, numbers)
+    place, arrival = find_sorted(others.number, last.number), last.arrival
     others, place = others.take(place >= 0), place[place >= 0]
-    waits = others.wait > 0
+    waits = (others.wait > 0) & (others.awaited == last.part[place])
     unknown = np.iinfo(np.int64).max
-    margin = np.full(len(numbers), unknown)
+    margin = np.full(len(last), unknown)
     np.minimum.at(margin, place[waits], others.wait[waits])
     waited = margin < unknown
     np.minimum.at(margin, place[others.is_needed], (arrival[place] - others.arrival)[others.is_needed])

@@ -243,9 +243,12 @@ def _activity_classes(graph: DependencyGraph) -> Codes:
     """Return the class of each activity's own time, by event."""
     flags = graph.event_flags
     classes = np.full(len(graph.event_table), BoundBy.GPU_COMPUTE_BOUND, np.int8)
-    classes[flags.communicates | graph.lanes.is_communication[graph.event_table.lane]] = BoundBy.GPU_COMMUNICATION_BOUND
     classes[flags.moves_memory] = BoundBy.GPU_MEMORY_BOUND
+    classes[flags.communicates | graph.lanes.is_communication[graph.event_table.lane]] = BoundBy.GPU_COMMUNICATION_BOUND
     classes[flags.waits_on_device] = BoundBy.GPU_KERNEL_KERNEL_OVERHEAD
+    kind = graph.event_table.kind
+    classes[kind == EventKind.GRAPH_HOST_NODE] = BoundBy.CPU_BOUND
+    classes[kind == EventKind.GRAPH_EVENT_NODE] = BoundBy.GPU_KERNEL_KERNEL_OVERHEAD
     return classes
 
 

@@ -25,6 +25,7 @@ from hta_graph.base.arrays import (
     Columns,
     distinct,
     first_of_runs,
+    freeze,
     last_at_most,
     rows_by_value,
     split_at_own_cuts,
@@ -33,6 +34,7 @@ from hta_graph.base.arrays import (
 )
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
+from hta_graph.graph.overheads import profiler_overheads
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.graph.rank_summary import JobLimits, RankSummary
 from hta_graph.graph.timeline import Innermost, innermost_of
@@ -127,6 +129,24 @@ def explained_lags(graph: DependencyGraph) -> Ints:
 
 
 @memoized
+def profiler_calls(graph: DependencyGraph) -> Ids:
+    """Return for each row of the recorder's own cost the call that it delayed; -1 where none is, and for others."""
+    found = np.full(len(graph.event_table), -1, np.int32)
+    if graph.event_flags.profiler_overhead.any():
+        overheads = profiler_overheads(graph.trace, graph.calls)
+        found[overheads.row] = overheads.call
+    return freeze(found)
+
+
+@memoized
+def lanes_of_owners(graph: DependencyGraph) -> Ids:
+    """Return the lane of each event; of the recorder's own cost, whose row may have no thread, that of its call."""
+    call = profiler_calls(graph)
+    lane: Ids = np.where(call >= 0, take_or(graph.event_table.lane, call), graph.event_table.lane).astype(np.int32)
+    return freeze(lane)
+
+
+@memoized
 def _frames_over_threads(graph: DependencyGraph) -> Innermost:
     """Return who may own time between operators: calls of the system, else Python frames, else annotations."""
     kinds = (EventKind.OS_CALL, EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)
@@ -177,7 +197,7 @@ class TimeAccounting:
         walk = spans.walk[accounts.span]
         # Only now: how much of a lag is explained depends on its whole length, also beyond the window.
         accounts = accounts.clip(start[walk], end[walk])
-        accounts = self._without_waits(accounts, spans)
+        accounts = self._without_waits(self._without_profiler(accounts), spans)
         return self._mark_loading(self._with_frames(accounts, spans), spans)
 
     @staticmethod
@@ -258,8 +278,24 @@ class TimeAccounting:
         waiting = self._lanes_until_messages(spans)
         lane = np.where(waiting >= 0, waiting, spans.lane)[accounts.span]
         # The span lies on the stream where the walk was; the call ran on its thread.
-        lane[calls] = self._events.lane[accounts.owner[calls]]
+        lane[calls] = lanes_of_owners(self._graph)[accounts.owner[calls]]
         return lane
+
+    def _without_profiler(self, accounts: AccountedTime) -> AccountedTime:
+        """Take from calls what the recorder itself took inside them: its own row owns that time."""
+        calls = profiler_calls(self._graph)
+        rows = np.flatnonzero(calls >= 0).astype(np.int32)
+        own = np.isin(accounts.owner, calls[rows]) & np.isin(accounts.part, (TimePart.WORK, TimePart.CALL))
+        if not own.any():
+            return accounts
+        rows = rows[np.lexsort((self._events.start[rows], calls[rows]))]
+        start, end = self._events.start[rows], self._events.end[rows]
+        inside = accounts.take(own).cut(distinct(np.concatenate([start, end])))
+        first, past = (np.searchsorted(calls[rows], inside.owner, side=side) for side in ("left", "right"))
+        at = last_at_most(start, first, past, inside.start)
+        covered = (at >= first) & (take_or(end, at) > inside.start)
+        owner = np.where(covered, take_or(rows, at), inside.owner)
+        return AccountedTime.join([accounts.take(~own), replace(inside, owner=owner)])
 
     def _without_waits(self, accounts: AccountedTime, spans: WalkSpans) -> AccountedTime:
         """Take from operators the time in which their thread waited in a call of the operating system.

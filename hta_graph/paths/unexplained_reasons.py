@@ -5,13 +5,9 @@ stream 7   ...work] .................................. [work     no known predec
 stream 20       [~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~] ^            one end here by chance is improbable: a wait
 thread       [cudaStreamSynchronize~~~~~~~~~~~~~~~~~~~~]          what the host stood in
 
-A node that was not recorded shows as the same hole in replay after replay of its graph:
-
-replay 1   [node][node]........[last]        [first][last] are recorded rows; what stands between them
-replay 2   [node][node].........[last]       in every replay was not
-replay 3   [node][node].......[last]
-
-So does one before the first recorded node, though its launch had returned and its stream was free.
+A node that was not recorded shows as the same hole in replay after replay of its graph
+(:mod:`hta_graph.paths.unrecorded_work`), also before the first recorded node, though its launch had returned and its
+stream was free.
 """
 
 from __future__ import annotations
@@ -21,66 +17,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, distinct, first_of_runs, hash_rows, last_at_most, run_numbers, take_or
+from hta_graph.base.arrays import Columns, distinct, find_sorted, first_of_runs, last_at_most, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
-from hta_graph.graph.memo import memoized
-from hta_graph.graph.points import end_point, event_of, start_point
+from hta_graph.graph.points import event_of
 from hta_graph.graph.significance import RELEASED_WITHIN_NS, is_improbable
 from hta_graph.graph.timeline import launched_before_recording
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, Codes, EdgeRole, Ids, Ints, Reason
-from hta_graph.paths.binding_edges import binding_edges
 from hta_graph.paths.time_accounting import ALWAYS_EXPLAINED_NS
-
-LAG_BITS = 40
-"""A lag (ns) of up to 18 minutes and its place fit one number."""
-
-
-def replays_with_hole(graph: DependencyGraph, work: Ids, hole_ns: Ints) -> tuple[Ints, Ints]:
-    """Return how many replays have the place where each work stands, and how many show a hole before it there.
-
-    It shows a hole where that is at least half as long as ``hole_ns``; both numbers are 0 for what is no graph's node.
-    """
-    nodes, place, lag = _positions_in_launches(graph)
-    place_of = np.full(len(graph.event_table), -1, np.int64)
-    place_of[nodes] = place
-    number = place_of[work]
-    key = np.sort((place << LAG_BITS) + lag.clip(0, (1 << LAG_BITS) - 1))
-    ends = np.searchsorted(key, (number + 1) << LAG_BITS)
-    first, first_long = (np.searchsorted(key, (number << LAG_BITS) + least) for least in (0, (hole_ns + 1) // 2))
-    return np.where(number >= 0, ends - first, 0), np.where(number >= 0, ends - first_long, 0)
-
-
-@memoized
-def _positions_in_launches(graph: DependencyGraph) -> tuple[Ids, Ints, Ints]:
-    """Return the nodes of graphs, where each stands in its launch and its lag.
-
-    Equal numbers are the same place in replays of one graph. The lag (ns) is how long a node started after what it
-    waited for last, of the first one not counting what its launch took; 0 where that is of another launch.
-    """
-    events, edges, times = graph.event_table, graph.edge_table, graph.timeline.times
-    work = np.flatnonzero(graph.launching_call >= 0).astype(np.int32)
-    work = work[_is_graph_node(graph, work)]
-    work = work[np.argsort(graph.launching_call[work], kind="stable")]
-    call = graph.launching_call[work]
-    new = first_of_runs(call)
-    launch, begins = np.cumsum(new) - 1, np.flatnonzero(new)
-    ordinal = np.arange(len(work)) - begins[launch]
-    source = take_or(edges.source, binding_edges(graph)[start_point(work)])
-    inside = take_or(graph.launching_call, np.where(source >= 0, event_of(source), -1)) == call
-    free = take_or(times, source)
-    since = np.where(inside, free, np.maximum(free, times[end_point(call)]))
-    lag = np.where(inside | new, times[start_point(work)] - since, 0)
-    # A graph is known by the names of all its nodes; a sum, as branches may begin in another order in each replay.
-    names = np.add.reduceat(hash_rows(events.name[work]), begins)[launch]
-    columns = events.name[work], ordinal, names
-    order = np.lexsort(columns)
-    return work[order], run_numbers(*(column[order] for column in columns)), lag[order]
-
+from hta_graph.paths.unrecorded_work import MIN_REPLAYS, is_graph_node, replays_with_hole, unrecorded_times
 
 CHANCE = 20
 """A coincidence is believed where at most one hole in this many would show it by chance."""
-
-MIN_REPLAYS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,11 +84,63 @@ def unexplained_reasons(graph: DependencyGraph, holes: UnexplainedTimes) -> Code
         early = _before_any_launch(graph, holes.caller[waits])
         reasons[waits] = np.where(early, Reason.BEFORE_RECORDING, Reason.WAIT_WITHOUT_RECORD)
         reasons[waits[~early & _returns_before_work_ends(graph, holes.caller[waits])]] = Reason.CLOCK_FAULT
+    is_long = holes.end - holes.start > ALWAYS_EXPLAINED_NS
+    reasons[is_long & _may_run_unrecorded(graph, holes)] = Reason.NOT_RECORDED
+    returns = np.where(ROLE[holes.kind] == EdgeRole.RETURN, event_of(holes.target), holes.caller)
+    waits = np.flatnonzero(returns >= 0)
+    reasons[waits[holding_calls(graph, returns[waits]) >= 0]] = Reason.STREAM_HELD
     on_gpu = np.flatnonzero(take_or(graph.is_gpu, holes.work, otherwise=False))
     # The strongest evidence last: it overrules.
     for find, reason in EVIDENCE if len(on_gpu) else ():
         reasons[on_gpu[find(graph, holes.take(on_gpu))]] = reason
     return reasons
+
+
+def holding_calls(graph: DependencyGraph, rows: Ids | Ints) -> Ids:
+    """Return for work that came late, or a call that returned late, the call that may have held its stream; -1: none.
+
+    It stands on the thread of the row's call behind the launch before it: of work that of the stream's activity before,
+    of a waiting call its thread's last one.
+
+        thread     [launch a][cudaLaunchHostFunc][launch b]
+        stream 7      [a]        (runs, no row)           [b]
+    """
+    events, launching = graph.event_table, graph.launching_call
+    on_gpu = graph.is_gpu[rows]
+    own = np.where(on_gpu, launching[rows], rows)
+    holds = np.flatnonzero(graph.event_flags.stream_holding_call).astype(np.int32)
+    if not len(holds):
+        return np.full(len(rows), -1, np.int32)
+    work = np.flatnonzero(graph.is_gpu)
+    order = work[np.argsort(events.lane[work], kind="stable")]  # rows are in order of time
+    place = find_sorted(rows, work)
+    before = np.full(len(events), -1, np.int32)
+    follows = ~first_of_runs(events.lane[order])
+    before[order[follows]] = order[np.flatnonzero(follows) - 1]
+    launches = distinct(launching[launching >= 0]).astype(np.int32)
+    since = np.where(place >= 0, take_or(launching, before[rows]), _last_before(graph, launches, own))
+    found = _last_before(graph, holds, own)
+    earliest = np.iinfo(np.int64).min
+    is_between = take_or(events.start, found, otherwise=earliest) > take_or(events.start, since, otherwise=earliest)
+    return np.where(is_between, found, -1).astype(np.int32)
+
+
+def _last_before(graph: DependencyGraph, among: Ids, calls: Ids | Ints) -> Ids:
+    """Return the last of some calls that starts before each call on its thread; -1 where there is none."""
+    events = graph.event_table
+    among = among[np.lexsort((events.start[among], events.lane[among]))]
+    if not len(among):
+        return np.full(len(calls), -1, np.int32)
+    lane, start = take_or(events.lane, calls), take_or(events.start, calls)
+    first, past = (np.searchsorted(events.lane[among], lane, side=side) for side in ("left", "right"))
+    at = last_at_most(events.start[among], first, past, start - 1)
+    return np.where((at >= first) & (calls >= 0), take_or(among, at), -1).astype(np.int32)
+
+
+def _is_held(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
+    """Mark work before whose launch something was enqueued that may have held its stream."""
+    held: Bools = holding_calls(graph, holes.work) >= 0
+    return held
 
 
 def open_calls(graph: DependencyGraph, holes: UnexplainedTimes) -> Ids:
@@ -196,7 +195,7 @@ def _first_work_long_queued(graph: DependencyGraph, holes: UnexplainedTimes) -> 
     begun = holes.start - events.start.min(initial=np.iinfo(np.int64).max)
     queued = (ROLE[holes.kind] == EdgeRole.LAUNCH) & (begun <= holes.end - holes.start)
     # Of a graph the first node may be what is missing.
-    queued &= ~_is_graph_node(graph, work)
+    queued &= ~is_graph_node(graph, work)
     # Launched before the recording began: drivers count up, and every call in the file has a later number.
     queued |= (holes.kind < 0) & launched_before_recording(events, work)
     older: Bools = (first[events.lane[work]] == work) & queued & _device_was_idle(graph, work)
@@ -206,7 +205,7 @@ def _first_work_long_queued(graph: DependencyGraph, holes: UnexplainedTimes) -> 
 def _device_was_idle(graph: DependencyGraph, work: Ids) -> Bools:
     """Mark work before which its device did nothing that is recorded: no end released it, nothing took its place."""
     events, device_of = graph.event_table, graph.lanes.device
-    runs = graph.is_gpu & ~graph.event_flags.waits_on_device
+    runs = graph.event_flags.gpu_work
     device = device_of[events.lane[work]]
     idle = np.zeros(len(work), np.bool_)
     for number in distinct(device).tolist():
@@ -218,28 +217,19 @@ def _device_was_idle(graph: DependencyGraph, work: Ids) -> Bools:
     return idle
 
 
-def _is_graph_node(graph: DependencyGraph, work: Ids) -> Bools:
-    """Mark work that a graph launch, or one call together with other work, launched: nodes wait for each other only."""
-    call = graph.launching_call
-    together = np.bincount(call[call >= 0], minlength=1)
-    node: Bools = take_or(graph.event_flags.graph_launch_call, call[work], otherwise=False)
-    several: Bools = take_or(together, call[work], otherwise=0) > 1
-    return node | several
-
-
 def _released_by_other_stream(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
     """Mark work that was enqueued in time and started so soon after another stream's work that chance is improbable."""
-    events, lanes, flags = graph.event_table, graph.lanes, graph.event_flags
+    events, lanes = graph.event_table, graph.lanes
     found = np.zeros(len(holes), np.bool_)
     lane, call = events.lane[holes.work], graph.launching_call[holes.work]
     returned = take_or(events.end, call, otherwise=np.iinfo(np.int64).max)
     in_time = (returned <= holes.start) | launched_before_recording(graph.event_table, holes.work)
-    in_time &= ~_is_graph_node(graph, holes.work)
+    in_time &= ~is_graph_node(graph, holes.work)
     here = np.flatnonzero(in_time)
     if not len(here):
         return found
     start, end = holes.start[here], holes.end[here]
-    work = np.flatnonzero(graph.is_gpu & ~flags.waits_on_device)
+    work = np.flatnonzero(graph.event_flags.gpu_work)
     on_device = _WorkEnds(lanes.device[events.lane[work]], events.end[work], events.lane[work])
     on_stream = _WorkEnds(events.lane[work], events.end[work], events.lane[work])
     device = lanes.device[lane[here]]
@@ -313,6 +303,14 @@ def _may_lack_first_node(graph: DependencyGraph, holes: UnexplainedTimes) -> Boo
     return found
 
 
+def _may_run_unrecorded(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
+    """Mark holes for most of which work may run that was launched and has no row."""
+    unknown = unrecorded_times(graph)
+    inside = unknown.covered_until(holes.end) - unknown.covered_until(holes.start)
+    found: Bools = 2 * inside > holes.end - holes.start
+    return found
+
+
 def _starts_before_launch(graph: DependencyGraph, holes: UnexplainedTimes) -> Bools:
     """Mark work that is stamped so long before its own launch that the launch cannot be believed."""
     events = graph.event_table
@@ -324,6 +322,8 @@ def _starts_before_launch(graph: DependencyGraph, holes: UnexplainedTimes) -> Bo
 EVIDENCE: tuple[tuple[Callable[[DependencyGraph, UnexplainedTimes], Bools], Reason], ...] = (
     (_first_work_long_queued, Reason.BEFORE_RECORDING),
     (_released_by_other_stream, Reason.WAIT_WITHOUT_RECORD),
+    (_may_run_unrecorded, Reason.NOT_RECORDED),
+    (_is_held, Reason.STREAM_HELD),
     (_recurs_in_graph_replays, Reason.MISSING_GRAPH_NODE),
     (_starts_before_launch, Reason.CLOCK_FAULT),
 )

@@ -11,10 +11,10 @@ from hta_graph.base.arrays import freeze, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EventEdges
 from hta_graph.graph.handoffs import EARLIEST, autograd_bursts
-from hta_graph.graph.memo import memoized
+from hta_graph.graph.memo import memoized, memoized_each
 from hta_graph.graph.points import end_point, event_of
 from hta_graph.graph.rank_summary import RankSummary
-from hta_graph.model import CPU_KINDS, Bools, EdgeKind, EventKind, Ids, Ints, kind_mask
+from hta_graph.model import CPU_KINDS, ON_STREAMS, Bools, EdgeKind, EventKind, Ids, Ints, kind_mask
 from hta_graph.paths.intervals import union
 from hta_graph.trace.table import Step
 
@@ -59,25 +59,13 @@ class Sink:
     lanes: Ids = field(default_factory=lambda: NO_POINTS, compare=False, repr=False)
 
 
+@memoized_each
 def step_sink(graph: DependencyGraph, item: Step) -> Sink:
     """End a step with the later of its own end and the last GPU activity that any thread launched inside it.
 
-    An engine's step ends with its GPU work: while that runs, its call may be preparing the next step.
+    An engine's step ends with its GPU work: while that runs, its call may be preparing the next step. Each form of a
+    step's window asks for its own.
     """
-    known = _step_sinks(graph)
-    if item not in known:
-        known[item] = _find_step_sink(graph, item)
-    return known[item]
-
-
-@memoized
-def _step_sinks(graph: DependencyGraph) -> dict[Step, Sink]:
-    """Return the sinks that were found: each form of a step's window asks for its own."""
-    del graph
-    return {}
-
-
-def _find_step_sink(graph: DependencyGraph, item: Step) -> Sink:
     lane = int(graph.event_table.lane[item.event])
     on_gpu = sink_on_gpu(graph, launched_in(graph, item.start_ns, item.until_ns))
     if item.engine is not None and on_gpu is not None:
@@ -290,7 +278,8 @@ def program_end(graph: DependencyGraph) -> Sink:
     """
     events = graph.event_table
     on_cpu = kind_mask(events.kind, CPU_KINDS)
-    candidates = np.flatnonzero((on_cpu & working_threads(graph)[events.lane]) | graph.is_gpu)
+    on_stream = kind_mask(events.kind, ON_STREAMS)
+    candidates = np.flatnonzero((on_cpu & working_threads(graph)[events.lane]) | on_stream)
     if not len(candidates):
         candidates = np.flatnonzero(on_cpu)
     if not len(candidates):

@@ -299,7 +299,8 @@ def _is_within(column: np.ndarray[Any, Any], least: int, past: int) -> bool:
 
 def _tables_of(graph: DependencyGraph) -> Iterator[Columns | LaneTable]:
     trace = graph.trace
-    yield from (trace.events, trace.lanes, trace.syncs, trace.copies, trace.flows, graph.edge_table, graph.wait_calls)
+    yield from (trace.events, trace.lanes, trace.syncs, trace.copies, trace.flows, trace.node_order)
+    yield from (graph.edge_table, graph.wait_calls)
     if trace.moved_from is not None:
         yield trace.moved_from
 
@@ -323,6 +324,8 @@ def _indices_of(graph: DependencyGraph) -> Iterator[IndexRange]:
         yield column, 0, 2 * size
     for table in (graph.trace.syncs, graph.trace.copies):
         yield table.event, 0, size
+    for column in (graph.trace.node_order.source, graph.trace.node_order.target):
+        yield column, 0, size
     for column in (graph.trace.flows.start_lane, graph.trace.flows.end_lane):
         yield column, -1, count
     for column in (graph.wait_calls.source, graph.wait_calls.target, graph.wait_calls.call):

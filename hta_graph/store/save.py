@@ -197,6 +197,7 @@ def _indices_of_job(members: Members, graph: DependencyGraph, ranks: int) -> Ite
     size = len(graph.event_table)
     yield members.number, -1, 1 << 31
     yield members.part, 0, ranks
+    yield members.awaited, -1, ranks
     yield members.row, 0, size
     yield members.call, -1, size
     yield members.said, 0, len(graph.names)

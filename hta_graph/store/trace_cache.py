@@ -115,7 +115,7 @@ def is_unchanged(path: Path, before: StoredContent) -> bool:
     return False
 
 
-CACHE_FORMAT = 4
+CACHE_FORMAT = 5
 """Is counted up where graphs, or how they are kept, change; every version of the package has entries of its own."""
 FEW_EVENTS = 2_000
 """Graphs of fewer events are not kept: reading the trace takes no longer."""

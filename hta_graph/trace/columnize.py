@@ -16,7 +16,7 @@ import numpy as np
 
 from hta_graph.base.arrays import column_types, distinct, freeze
 from hta_graph.base.storage.location import Location
-from hta_graph.model import GPU_KINDS, LONGEST_NS, Bools, Codes, EventKind, Ids, Ints, kind_mask
+from hta_graph.model import LONGEST_NS, ON_STREAMS, Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.json_reader import (
     PHASE_OF_TYPE,
     Args,
@@ -26,7 +26,14 @@ from hta_graph.trace.json_reader import (
     header_of_object,
     number_or_text,
 )
-from hta_graph.trace.profiler_names import CALLS_OF_VENDOR, CATEGORY, STEP_NAME
+from hta_graph.trace.profiler_names import (
+    CALLS_OF_VENDOR,
+    CATEGORY,
+    FIRST_NODE_ARROW,
+    LAUNCH_ARROWS,
+    MOVING_COLLECTIVE,
+    STEP_NAME,
+)
 from hta_graph.trace.rank_files import header_count, header_settings
 from hta_graph.trace.recorded import ABSENT, Arrow, Bracket, Collected, FileColumns, Numbering, Recorded, join_column
 from hta_graph.trace.recordings import divide_recordings
@@ -38,6 +45,7 @@ from hta_graph.trace.table import (
     CopyTable,
     EventTable,
     Flows,
+    NodeOrder,
     StreamKey,
     SyncTable,
     Trace,
@@ -49,7 +57,7 @@ from hta_graph.trace.timestamps import INVALID, base_time, decimal_timestamps, n
 NO_ARGS = Args()
 DROPPED = -1
 BAD_ID = INVALID
-STREAM_KINDS = (*GPU_KINDS, EventKind.SYNC_RECORD, EventKind.GPU_ANNOTATION)
+STREAM_KINDS = (*ON_STREAMS, EventKind.SYNC_RECORD, EventKind.GPU_ANNOTATION)
 """Kinds of rows that are on a stream and not on a thread."""
 SYNC_ON_THREAD = "xpu_sync"
 """Category of Intel's records of synchronization: they stand on the thread that waited."""
@@ -183,7 +191,10 @@ def _name_calls(rows: list[Any], places: Ints, kind: Codes) -> None:
 def _note_arrows(found: _PhaseRows, collected: Collected, *, is_start: bool) -> None:
     """Note the arrows that say more than correlations do: from forward to backward, and those of old profilers."""
     # A file has few categories of arrows, of which most are none of these.
-    wanted = {text for text in {row.cat for row in found.rows} if text == "fwdbwd" or _is_old_arrow(text)}
+    categories = {row.cat for row in found.rows}
+    if LAUNCH_ARROWS[0] in categories:
+        _note_node_arrows(found, collected, is_start=is_start)
+    wanted = {text for text in categories if text == "fwdbwd" or _is_old_arrow(text)}
     if not wanted:
         return
     for row, time in zip(found.rows, found.times().tolist(), strict=True):
@@ -191,6 +202,22 @@ def _note_arrows(found: _PhaseRows, collected: Collected, *, is_start: bool) -> 
             collected.arrows.append(Arrow(is_start, row.id, (row.pid, row.tid), time))
         elif row.cat in wanted:
             collected.old_launches.append((row.id, time, str(row.name), is_start))
+
+
+def _note_node_arrows(found: _PhaseRows, collected: Collected, *, is_start: bool) -> None:
+    """Note the arrows between nodes of CUDA graphs; those of launches have correlations, which are smaller."""
+    chosen = [
+        at for at, row in enumerate(found.rows)
+        if type(row.id) is int and row.id >= FIRST_NODE_ARROW and row.cat == LAUNCH_ARROWS[0]
+    ]  # fmt: skip
+    if chosen:
+        times = found.times()[chosen].tolist()
+        own = [found.rows[at] for at in chosen]
+        collected.node_arrows += [
+            Arrow(is_start, row.id, (row.pid, row.tid), time)
+            for row, time in zip(own, times, strict=True)
+            if time != INVALID
+        ]
 
 
 def _is_old_arrow(category: str | None) -> bool:
@@ -229,7 +256,7 @@ def _row_columns(
         "external_id": _numbers_of([own.external_id for own in args]),
         "old_external_id": _numbers_of([own.old_external_id for own in args]),
         "sequence": _numbers_of([own.sequence for own in args]),
-        "collective": _is_present([own.collective for own in args]),
+        **_collective_columns(args),
         **_lane_columns(rows, args, kind, on_thread, collected),
     }
     forward = _numbers_of([own.forward_thread for own in args])
@@ -262,6 +289,22 @@ def _is_present(values: list[Any]) -> Bools | None:
     if values.count(None) == len(values):
         return None
     return np.array([value is not None for value in values], np.bool_)
+
+
+def _collective_columns(args: list[Args]) -> FileColumns:
+    """Mark the rows that name a collective, and those of them that say that it moves data between ranks."""
+    named = _is_present([own.collective for own in args])
+    if named is None:
+        return {}
+    exchanges = named.copy()
+    exchanges[named] = [_moves_between_ranks(own) for own in compress(args, named.tolist())]
+    return {"collective": named, "exchanges": exchanges}
+
+
+def _moves_between_ranks(own: Args) -> bool:
+    """Return whether a numbered collective moves data between ranks: in a group of one it copies within a device."""
+    number, size = integers([own.number_in_group, own.group_size]).tolist()
+    return number >= 0 and size != 1 and MOVING_COLLECTIVE.search(str(own.collective)) is not None
 
 
 def _may_be_on_stream() -> Bools:
@@ -326,8 +369,15 @@ def _thread_codes(rows: Iterable[Any], collected: Collected) -> Ids:
 def _stream_codes(rows: Iterable[tuple[Any, Args]], collected: Collected) -> Ids:
     # The ids as printed are few: what they mean is asked once of each.
     printed = Numbering()
-    codes = printed.codes((row.pid, row.tid, args.device, args.context, args.stream) for row, args in rows)
-    found: Ids = collected.streams.codes((*_stream_key(*ids), ids[0]) for ids in printed)[codes]
+    codes = printed.codes(
+        (
+            row.pid, row.tid, args.device, args.context,
+            # Of nodes that a viewer's lane was made up for this is where they ran.
+            args.stream if args.original_stream is None else args.original_stream,
+        )
+        for row, args in rows
+    )  # fmt: skip
+    found: Ids = collected.streams.codes((*_stream_key(*ids), *ids[:2]) for ids in printed)[codes]
     return found
 
 
@@ -392,6 +442,8 @@ def _integer_or_bad(value: Any) -> int:
 
 
 LONGEST_EVENT_NS = 30 * 24 * 3600 * 10**9
+UNSTAMPED_BEFORE_NS = 10 * 10**9
+"""Rows at ts 0 have no time stamp where all others follow at least so much later."""
 
 
 def assemble_traces(path: Location, collected: Collected, facts: FileFacts) -> list[Trace]:
@@ -410,16 +462,23 @@ def assemble_traces(path: Location, collected: Collected, facts: FileFacts) -> l
     base = base_time(facts.header.base)
     counts["bad_header_base_time"] = int(base is None)
     columns = _with_base(_drop_unplaceable(_pair_begins(collected, counts), collected, counts), base or 0)
-    recordings = divide_recordings(path, columns, list(collected.threads), list(collected.streams))
+    is_damaged = facts.salvaged is not None
+    lanes = list(collected.threads), list(collected.streams)
+    recordings = divide_recordings(path, columns, *lanes, is_damaged=is_damaged)
     if not recordings:
         return [_assemble_trace(path, facts, collected, columns, counts)]
+    if is_damaged:
+        facts = replace(facts, salvaged=f"{facts.salvaged}; pieces of {len(recordings)} ranks' files are mixed in it")
     found = []
-    processes = {arrow.thread[0] for arrow in collected.arrows}
+    processes = {arrow.thread[0] for arrow in (*collected.arrows, *collected.node_arrows)}
     for place, (recording, rows) in enumerate(recordings):
-        streams = {(*recording.stream_key(key), key[3], at): at for at, key in enumerate(collected.streams)}
+        streams = {(*recording.stream_key(key), *key[3:], at): at for at, key in enumerate(collected.streams)}
         own_processes = set(filter(recording.has, processes))
-        arrows = [arrow for arrow in collected.arrows if arrow.thread[0] in own_processes]
-        own = replace(collected, arrows=arrows, streams=Numbering(streams))
+        arrows, nodes = (
+            [arrow for arrow in listed if arrow.thread[0] in own_processes]
+            for listed in (collected.arrows, collected.node_arrows)
+        )
+        own = replace(collected, arrows=arrows, node_arrows=nodes, streams=Numbering(streams))
         trace = _assemble_trace(path, facts, own, _keep_rows(columns, rows), Counter(counts))
         rank = place if recording.rank is None else recording.rank
         found.append(replace(trace, rank=rank, recording=recording))
@@ -491,6 +550,7 @@ def _drop_unplaceable(columns: FileColumns, collected: Collected, counts: Counte
 
     drop("bad_time", (start == INVALID) | (end == INVALID))
     drop("negative_duration", end < start)
+    drop("no_stamp", _is_unstamped(start, end, keep))
     # Clocks of different recordings are years apart: a row that far from the median is a fault, not a long trace.
     if keep.any():
         sound = start[keep]
@@ -501,6 +561,16 @@ def _drop_unplaceable(columns: FileColumns, collected: Collected, counts: Counte
     ids = ("correlation", "external_id", "sequence")
     drop("bad_id", np.logical_or.reduce([columns[name] == BAD_ID for name in ids]))
     return _keep_rows(columns, keep)
+
+
+def _is_unstamped(start: Ints, end: Ints, keep: Bools) -> Bools:
+    """Mark rows to which the recorder gave no time (pytorch#188481): at 0, further from all others than these span."""
+    zero: Bools = keep & (start == 0) & (end == 0)
+    others = keep & ~zero
+    if not zero.any() or not others.any():
+        return zero & False
+    first = int(start[others].min())
+    return zero & (first > max(UNSTAMPED_BEFORE_NS, int(end[others].max()) - first))
 
 
 def _with_base(columns: FileColumns, base: int) -> FileColumns:
@@ -519,6 +589,7 @@ def _assemble_trace(
     # Old profilers spelt it "external id"; a file has one spelling or the other.
     if (columns["external_id"] == -1).all():
         columns["external_id"] = np.maximum(columns["old_external_id"], -1)
+    nodes = _node_order(collected, columns, base_time(facts.header.base) or 0, counts)
     columns, notes = with_meaning(columns, names, counts)
     order = canonical_order(columns)
     types = column_types(EventTable)
@@ -535,6 +606,7 @@ def _assemble_trace(
         syncs=_sync_table(events, columns, order),
         copies=_copy_table(events, columns, order),
         flows=_pair_arrows(collected.arrows, base_time(facts.header.base) or 0, lane_code),
+        node_order=nodes.renumbered(_inverse(order)),
         rank=header_count(facts.header, "rank"),
         world_size=header_count(facts.header, "world_size"),
         gpu_names=_gpu_names(facts.header.devices),
@@ -543,6 +615,24 @@ def _assemble_trace(
         salvaged=facts.salvaged,
         settings=header_settings(facts.header),
     )
+
+
+def _node_order(collected: Collected, columns: FileColumns, base: int, counts: Counter[str]) -> NodeOrder:
+    """Find the nodes of CUDA graphs between which arrows lead; the others are counted."""
+    if not collected.node_arrows:
+        return NodeOrder.empty()
+    from hta_graph.trace.graph_arrows import node_rows  # late: few traces have such arrows
+
+    source, target = node_rows(collected.node_arrows, base, columns, list(collected.streams))
+    found = NodeOrder.of(source=source, target=target).take(source >= 0)
+    counts["graph_arrows"], counts["graph_arrows_unresolved"] = len(source), len(source) - len(found)
+    return found
+
+
+def _inverse(order: Ints) -> Ids:
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return place
 
 
 def _keep_used(keys: list[Any], code: Ids) -> tuple[list[Any], Ids]:

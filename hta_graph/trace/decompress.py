@@ -101,7 +101,7 @@ class Decompression:
         if layer == "sqlite":
             return database_reader(self._path, self._file.peek(HEAD_BYTES)[:HEAD_BYTES]).text(self._path)
         plain = iter(lambda: self._file.read(PIECE), b"")
-        return self._unpack_pieces(layer, plain) if layer == "tar" else plain
+        return self._unpack_pieces(layer, plain) if layer in ("tar", "perfetto") else plain
 
     def _unpack_pieces(self, layer: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
         """Unpack what was packed inside something else."""
@@ -109,12 +109,20 @@ class Decompression:
             from hta_graph.trace.archives import untar_trace
 
             return untar_trace(self._path, pieces)
+        if layer == "perfetto":
+            from hta_graph.trace.pftrace.text import kineto_text  # late: few traces are Perfetto's
+
+            return kineto_text(self._path, pieces, self._report)
         if layer == "zip":
             raise TraceError(self._path, "holds a zip archive inside", "unpack it")
         if layer == "sqlite":
             raise TraceError(self._path, "is an SQLite database that is packed", "unpack it")
         inside = Decompression(self._path, BufferedReader(_Pieces(pieces)))
         return self._unpack_inside(inside, inside._unpack_file(layer))
+
+    def _report(self, damage: str) -> None:
+        # Where the packing is damaged, that is why the rest is.
+        self.broken = self.broken or damage
 
     def _unpack_inside(self, inside: Decompression, pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield from inside._counted(pieces)

@@ -6,6 +6,7 @@ of operators keeps their texts while it reads the file.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -24,7 +25,7 @@ from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.decompress import open_text, read_bytes
 from hta_graph.trace.json_reader import Header, RowReader, RowShape, has_plain_header, header_of_object, is_array
 from hta_graph.trace.memory_limit import paused_gc
-from hta_graph.trace.profiler_names import PROFILER_RANGE
+from hta_graph.trace.profiler_names import COUNTER_SAMPLES, PROFILER_RANGE
 from hta_graph.trace.readers import reader_of
 from hta_graph.trace.table import Trace
 from hta_graph.trace.timestamps import base_time
@@ -289,6 +290,32 @@ def read_profiler_ranges(trace: Trace) -> ProfilerRanges:
     is_range = [str(row.cat).lower() == PROFILER_RANGE for row in found]
     kept = np.array(is_range, np.bool_)
     return ProfilerRanges(rows[kept], _counter_columns([_decoded_args(row.args) for row in compress(found, is_range)]))
+
+
+class _CounterRow(msgspec.Struct, gc=False):
+    ph: Any = None
+    cat: Any = None
+    name: Any = None
+
+
+_COUNTER_ROWS = RowShape(_CounterRow, lambda row: _CounterRow(*(row.get(key) for key in ("ph", "cat", "name"))))
+
+
+def count_counter_samples(trace: Trace) -> dict[str, int]:
+    """Return how many samples of each hardware counter the trace's file holds: rows that count, not events.
+
+    Raises:
+        TraceError: the file is gone or cannot be read.
+    """
+    if reader_of(trace.path):
+        return {}
+    found: Counter[str] = Counter()
+    with paused_gc(), open_text(trace.path, has_plain_header) as content:
+        for part in RowReader(trace.path, content, _COUNTER_ROWS, salvage=trace.salvaged is not None):
+            # Nearly all parts hold none, which their text shows at once.
+            rows = part.rows if COUNTER_SAMPLES.encode() in part.text or part.tolerant else []
+            found.update(str(row.name) for row in rows if row.ph == "C" and row.cat == COUNTER_SAMPLES)
+    return dict(found)
 
 
 def _decoded_args(args: Any) -> dict[str, Any]:

@@ -85,7 +85,8 @@ def _with_times(trace: Trace, start: Ints, end: Ints) -> tuple[Trace, Ints]:
     place[order] = np.arange(len(order), dtype=np.int32)
     events = EventTable(**{name: freeze(column[order]) for name, column in columns.items()})
     syncs, copies = _sorted_side(trace.syncs, place), _sorted_side(trace.copies, place)
-    return replace(trace, events=events, syncs=syncs, copies=copies), order
+    nodes = trace.node_order.renumbered(place)
+    return replace(trace, events=events, syncs=syncs, copies=copies, node_order=nodes), order
 
 
 def _sorted_side(table: Any, place: Ids) -> Any:

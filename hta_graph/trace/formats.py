@@ -57,7 +57,9 @@ class Format:
         return (TraceError if self.is_lost else NotATraceError)(path, f"is {self.name}", self.remedy)
 
 
-NSIGHT_TABLE = re.compile(r"(CUPTI_ACTIVITY_KIND_\w{1,40}|NVTX_EVENTS|META_DATA_(CAPTURE|EXPORT)|OSRT_API)$")
+NSIGHT_TABLE = re.compile(
+    r"(CUPTI_ACTIVITY_KIND_\w{1,40}|(NVTX_EVENTS|META_DATA_(CAPTURE|EXPORT)|OSRT_API)(_V\d{1,4})?)$"
+)
 """Tables of an export: of one without CUDA only those that say how it was recorded."""
 ROCPD_TABLE = re.compile(r"rocpd_")
 
@@ -89,6 +91,13 @@ NSIGHT_EXPORT = Format(
     "hardware metrics, Python's call stacks",
     layer="sqlite",
     tables=NSIGHT_TABLE,
+)
+PERFETTO_TRACE = Format(
+    "a Perfetto trace (.pftrace)",
+    re.compile(rb"\n(?=.{0,300}?[\x00-\x08\x0e-\x1f\x7f-\xff])(?!\s*[\[{]\s*[\"{\[\]}])", re.DOTALL),
+    "slices, GPU render stages and the arrows between them, as PyTorch's Cuspy recorder writes them",
+    "counters; kinds of copies, which that recorder does not write there; traces of other programs",
+    layer="perfetto",
 )
 UNPACK = "unpack it"
 PROFILE_AGAIN = "record with torch.profiler"
@@ -148,11 +157,7 @@ FORMATS: tuple[Format, ...] = (
     Format("an XPlane profile of TensorFlow or JAX (protobuf)", re.compile(
         rb"\n.{1,5}(?:\x08.{1,10})?\x12.(?:/(?:host|device):|Task Environment|#Chip)", re.DOTALL
     ), remedy=PROFILE_AGAIN),
-    Format(
-        "a protobuf trace, such as Perfetto's (.pftrace)",
-        re.compile(rb"\n(?=.{0,300}?[\x00-\x08\x0e-\x1f\x7f-\xff])(?!\s*[\[{]\s*[\"{\[\]}])", re.DOTALL),
-        remedy="pass the JSON trace that torch.profiler wrote",
-    ),
+    PERFETTO_TRACE,
     Format("an Nsight Compute report", _begin(b"NVR\0"), remedy=PROFILE_AGAIN),
     Format("a Parquet file", _begin(b"PAR1")),
     Format("an Arrow file", _begin(b"ARROW1")),
@@ -196,15 +201,16 @@ def layer_of(begin: bytes) -> str:
     >>> layer_of(b"PK" + bytes([3, 4])), layer_of(b"[")
     ('zip', '')
     """
-    return next((known.layer for known in LAYERS if known.begins.match(begin)), "")
+    return next((known.layer for known in FORMATS if known.begins.match(begin)), "")
 
 
-LAYERS = tuple(known for known in FORMATS if known.layer)
+LAYERS = tuple(known for known in FORMATS if known.layer and known is not PERFETTO_TRACE)
+"""Those that show at their beginning that they may hold a trace."""
 
 
 @dataclass(frozen=True)
 class Writer:
-    """A program that writes Chrome traces which are not PyTorch's, what only these hold, and why they are not read."""
+    """A program that writes JSON which is not PyTorch's, what only its files hold, and why they are not read."""
 
     name: str
     marks: re.Pattern[bytes]
@@ -212,6 +218,7 @@ class Writer:
     why: str = "which is not read"
     like_kineto: bool = False
     """Its rows have categories that PyTorch's profiler has, too: ``cpu_op``, ``operator``, ``kernel``."""
+    form: str = "a Chrome trace"
 
 
 WRITERS: tuple[Writer, ...] = (
@@ -230,6 +237,23 @@ WRITERS: tuple[Writer, ...] = (
         "pass the .sqlite export from which it was made",
         "which leaves out copies and the call that launched each kernel",
     ),
+    # Lines, each an event or a table's row; sources: its manual (nsys export --type json) and parsers of such files.
+    Writer(
+        "Nsight Systems' JSON export",
+        re.compile(
+            rb'"table"\s*:\s*"(?:CUPTI_ACTIVITY_KIND_\w+|NVTX_EVENTS\w*|StringIds|(?:TARGET_INFO|META_DATA)_\w+)"'
+            rb'|"(?:TraceProcessEvent|CudaEvent|NvtxEvent)"\s*:\s*\{|"CUPTI_ACTIVITY_KIND_\w+"\s*:\s*[\[{]'
+        ),
+        "export its report again: nsys export --type sqlite",
+        form="JSON",
+    ),
+    # Source: ext-profiler/example/print_event.cc; the rows are pairs of b and e, from which no path follows.
+    Writer(
+        "NCCL's profiler plugin",
+        re.compile(
+            rb'"cat"\s*:\s*"(?:(?:GROUP|COLL|P2P)(?:_API)?|KERNEL_LAUNCH|NET_(?:IB|SOCK))"|"name"\s*:\s*"KernelCh"'
+        ),
+    ),
     Writer("TensorFlow's profiler", re.compile(rb'"tf_op"|"TensorFlow (?:Ops|Name Scope)"|"tf_Compute/')),
     Writer("JAX or XLA", re.compile(rb'"/(?:host|device):[A-Z]+|"XLA (?:Ops|Modules)"|"hlo_(?:op|module)"')),
     Writer("rocprof", re.compile(rb'"CPU H(?:IP|SA) API|"BeginNs"')),
@@ -247,6 +271,8 @@ WRITERS: tuple[Writer, ...] = (
 """Marks as their source code writes them; Perfetto and Chrome show traces of all of them."""
 
 CATEGORIES = re.compile(rb'"cat"\s*:\s*"([^"\\]{1,60})"')
+KINETO_WITHOUT_EVENTS = frozenset({b"trace", b"ac2g", b"async_cpu_to_gpu", b"fwdbwd", b"hardware_counters"})
+CATEGORIES_LISTED = 5
 LOOKED_AT = 1 << 20
 """How much of a text's beginning and of its end is looked at for marks."""
 
@@ -258,17 +284,23 @@ def writer_of(text: bytes, *, like_kineto: bool = False) -> Writer | None:
     return next((writer for writer in known if writer.marks.search(ends)), None)
 
 
+def has_foreign_categories(text: bytes) -> bool:
+    """Return whether a text without events has rows of some categories, and none that Kineto gives to other rows."""
+    found = {category.lower() for category in CATEGORIES.findall(_ends_of(text))}
+    return bool(found) and not found & KINETO_WITHOUT_EVENTS
+
+
 def _ends_of(text: bytes) -> bytes:
     return text[:LOOKED_AT] + b"\n" + text[-LOOKED_AT:]
 
 
 def foreign_trace_error(path: Location, text: bytes, writer: Writer | None) -> NotATraceError:
-    """Return the error of a Chrome trace that PyTorch's profiler did not write."""
-    cause = "is a Chrome trace of another program"
+    """Return the error of JSON that PyTorch's profiler did not write: a Chrome trace, where no writer is known."""
+    cause = f"is {writer.form if writer else 'a Chrome trace'} of another program"
     if writer:
         return NotATraceError(path, f"{cause}: it looks like {writer.name}, {writer.why}", writer.remedy)
     found = dict.fromkeys(found.decode("utf-8", "replace") for found in CATEGORIES.findall(_ends_of(text)))
-    listed = ", ".join(list(found)[:5]) or "none"
+    listed = ", ".join(list(found)[:CATEGORIES_LISTED]) or "none"
     return NotATraceError(
         path, f"{cause}: no event has a category of PyTorch's profiler (found: {listed})", PROFILE_AGAIN
     )

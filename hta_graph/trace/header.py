@@ -109,13 +109,28 @@ LONGEST_CATEGORY = 64
 """How far such a key and its value may lie across two pieces of a text (bytes)."""
 
 
+WORK_CATEGORY = re.compile(
+    rb'"cat"\s*:\s*"(?:cpu_op|operator|\w{0,20}(?:runtime|driver)|(?:gpu_)?(?:kernel|memcpy|memset))"', re.IGNORECASE
+)
+"""Rows of a program that computes: operators, calls of a runtime, work of a GPU."""
+
+
 def has_gpu_rows(path: Location) -> bool | None:
     """Return whether a trace has GPU activities, by its text; None where it is not whole, or has no events."""
+    return _has_category(path, GPU_CATEGORY)
+
+
+def has_work_rows(path: Location) -> bool | None:
+    """Return whether a trace has operators, calls or GPU activities, in the same way."""
+    return _has_category(path, WORK_CATEGORY)
+
+
+def _has_category(path: Location, category: re.Pattern[bytes]) -> bool | None:
     before, has_events, is_found = b"", False, False
     try:
         for chunk in _text_chunks(path):
             text = before + chunk
-            is_found = is_found or GPU_CATEGORY.search(text) is not None
+            is_found = is_found or category.search(text) is not None
             has_events = has_events or b'"cat"' in text
             before = text[-LONGEST_CATEGORY:]
     except (OSError, HtaGraphError):

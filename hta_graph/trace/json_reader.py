@@ -24,6 +24,7 @@ from hta_graph.base.progress import advance_stage, begin_stage
 from hta_graph.base.storage.location import Location
 from hta_graph.base.text.sanitize import replace_surrogates
 from hta_graph.trace.decompress import FileBytes, TextStream
+from hta_graph.trace.formats import foreign_trace_error, writer_of
 from hta_graph.trace.memory_limit import GrowthCheck, check_decoded, paused_gc
 
 Number = int | float | str | None
@@ -35,6 +36,7 @@ class Args(msgspec.Struct, gc=False):
 
     correlation: Number = -1
     stream: Number = None
+    original_stream: Number = None
     device: Number = None
     context: Number = None
     external_id: Number = msgspec.field(default=-1, name="External id")
@@ -44,6 +46,8 @@ class Args(msgspec.Struct, gc=False):
     wait_on_stream: Number = -1
     record_correlation: Number = msgspec.field(default=-1, name="wait_on_cuda_event_record_corr_id")
     collective: Number = msgspec.field(default=None, name="Collective name")
+    number_in_group: Number = msgspec.field(default=-1, name="Seq")
+    group_size: Number = msgspec.field(default=-1, name="Group size")
     bytes: Any = None
     bandwidth: Any = msgspec.field(default=None, name="memory bandwidth (GB/s)")
 
@@ -241,7 +245,7 @@ def read_leniently(path: Location, raw: bytes, shape: RowShape[Any]) -> LenientR
         raise TraceError(path, "nests JSON values too deeply to be a trace") from None
     except ValueError:
         raise TraceError(path, "holds a number with too many digits") from None
-    rows, header = _rows_and_header(path, document)
+    rows, header = _rows_and_header(path, document, raw)
     kept = [shape.from_object(row if isinstance(row, dict) else {}) for row in rows]
     non_objects = sum(not isinstance(row, dict) for row in rows)
     return LenientRows(kept, non_objects, header_of_object(header))
@@ -341,15 +345,21 @@ def _json_type(value: object) -> str:
     return names.get(type(value), "null")
 
 
-def _rows_and_header(path: Location, document: object) -> tuple[list[Any], dict[str, Any]]:
+def _foreign_json_error(path: Location, raw: bytes, document: Mapping[str, Any], form: str) -> NotATraceError:
+    """Return the error of JSON that is no trace: whose it is, or what keys it has."""
+    if writer := writer_of(raw):
+        return foreign_trace_error(path, raw, writer)
+    keys = ", ".join(list(document)[:5]) or "none"
+    return NotATraceError(path, f"is {form} without traceEvents (its keys: {keys})", "pass a Kineto trace")
+
+
+def _rows_and_header(path: Location, document: object, raw: bytes) -> tuple[list[Any], dict[str, Any]]:
     if isinstance(document, list):
         return document, {}
     if not isinstance(document, dict):
         raise NotATraceError(path, f"holds {_json_type(document)} as JSON, not a trace", "pass a Kineto trace")
     if "traceEvents" not in document:
-        keys = ", ".join(list(document)[:5]) or "none"
-        kind = "a host execution trace" if "nodes" in document else "JSON"
-        raise NotATraceError(path, f"is {kind} without traceEvents (its keys: {keys})", "pass a Kineto trace")
+        raise _foreign_json_error(path, raw, document, "a host execution trace" if "nodes" in document else "JSON")
     rows = document["traceEvents"]
     if not isinstance(rows, list):
         raise TraceError(path, f"has {_json_type(rows)} as traceEvents, not a list", "pass a Kineto trace")
@@ -477,6 +487,8 @@ class Parts:
             document = msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"))
             if isinstance(document, dict):
                 split, join = "split it into files, one per line", "join the events to a list: jq -s . FILE"
+                if not {"traceEvents", "ph"} & set(document):
+                    raise _foreign_json_error(self._path, self._raw, document, "JSON lines")
                 remedy = split if "traceEvents" in document else join
                 raise TraceError(self._path, "is JSON lines, one document per line", remedy)
 

@@ -32,10 +32,13 @@ CATEGORY: dict[str, EventKind | None] = {
     "memcpy": EventKind.MEMCPY,
     "gpu_memset": EventKind.MEMSET,
     "memset": EventKind.MEMSET,
+    "graph_host_node": EventKind.GRAPH_HOST_NODE,  # of PyTorch's Cuspy recorder, as the next one
+    "graph_event_node": EventKind.GRAPH_EVENT_NODE,
     "gpu_user_annotation": EventKind.GPU_ANNOTATION,
     "cuda_sync": EventKind.SYNC_RECORD,
     "synchronization": EventKind.SYNC_RECORD,
     "xpu_sync": EventKind.SYNC_RECORD,
+    "cuda_event": EventKind.SYNC_RECORD,  # where a stream reached a recorded event; no work (kineto#1163)
     "overhead": EventKind.OVERHEAD,
     "os_call": EventKind.OS_CALL,  # of Nsight Systems
     "cpu_instant_event": EventKind.MEMORY,
@@ -48,6 +51,9 @@ CALLS_OF_VENDOR = re.compile(r"[a-z0-9]+_(runtime|driver)", re.IGNORECASE)
 
 LAUNCH_ARROWS = ("ac2g", "async_cpu_to_gpu", "async_gpu", "async")
 """Categories of the arrows from calls to the GPU activities that they launch, from new to old."""
+
+FIRST_NODE_ARROW = 1 << 40
+"""Arrows of that category with an id from here on join nodes of a CUDA graph (torch/profiler/_cuspy/trace.py)."""
 
 STEP_NAME = re.compile(r"ProfilerStep#(\d{1,18})")
 """A profiler step; before 2022 it was written as an operator, so this name makes an annotation of it."""
@@ -114,6 +120,15 @@ ENQUEUEING_CALL = re.compile(
 )
 """Calls that give a GPU something to do: launches, copies, sets."""
 
+WORK_CALL = re.compile(
+    rf"{LIKE_CUDA}(?!\w*HostFunc)(\w*Launch|Memcpy)|urEnqueue(Kernel|USM|Mem)|zeCommandListAppend(Launch|Memory)"
+    r"|(AscendCL@)?aclrt(Launch|Memcpy)"
+)
+"""Those of them that leave a row of the GPU wherever all rows are recorded: sets of memory may leave none."""
+
+GPU_OPERATOR = re.compile(r"aten::_?(cudnn|miopen)|nccl:")
+"""Operators that only a GPU runs."""
+
 EVENT_SYNC_CALL = _any_of(*_EVENT_WAITS)
 """Calls that wait for an event."""
 
@@ -128,6 +143,12 @@ MTIA's have names of their own.
 
 STREAM_WAIT_CALL = re.compile(rf"{LIKE_CUDA}StreamWaitEvent|synStreamWaitEvent|(AscendCL@)?aclrtStreamWaitEvent")
 """Calls that let a stream wait for an event."""
+
+STREAM_HOLDING_CALL = re.compile(rf"{LIKE_CUDA}(LaunchHostFunc|StreamAddCallback|StreamWaitValue|StreamBatchMemOp)")
+"""Calls that enqueue what holds a stream and leaves no row on it: a function of the host, a wait on a value in memory.
+
+Source: CUDA's and HIP's manuals, stream management and stream memory operations; ``…WriteValue`` holds nothing.
+"""
 
 KNOWN_RUNTIME_CALL = re.compile(
     r"cuda|cu[A-Z]|hip|musa|mu[A-Z]|mc[A-Z]|enqueueCommand|runFunction|synchronize|recordEvent|zeCommand|urEnqueue|INVALID"
@@ -149,11 +170,51 @@ KERNEL_OF_CALL = ("kernel", "Kernel")
 Older versions of ROCm spell it with a capital letter.
 """
 
+QUEUE_FULL_OVERHEAD = re.compile("Command Buffer Full")
+"""CUPTI's row of a launch that waits for room in its queue, inside the call (libkineto's cupti_strings.cpp)."""
+
+PROFILER_OVERHEAD = re.compile(
+    r"(Activity )?Buffer (Request|Flush)|Instrumentation|Resource$|UVM Activity Init|(?i:cupti|.*profil(er|ing))"
+)
+"""Rows of time that a call took because of the recorder: of CUPTI, and of Nsight's table of its own overhead.
+
+``Unrecognized`` may be the program's own: what CUPTI says since, such as lazy loading, is unknown to an older Kineto.
+"""
+
 PROFILER_RANGE = "cuda_profiler_range"
 """The category (lower case) of CUPTI's ranges, whose arguments are hardware counters."""
 
-NON_BLOCKING_QUERY = re.compile(rf"{LIKE_CUDA}(Event|Stream)Query")
+COUNTER_SAMPLES = "hardware_counters"
+"""The category of counter rows with samples of CUPTI's PM sampling, one row per metric (pytorch/kineto PR 1530)."""
+
+_EVENT_QUERIES = (
+    rf"{LIKE_CUDA}EventQuery",
+    r"synEventQuery",
+    r"(AscendCL@)?aclrtQueryEvent",
+    r"cnrtQueryNotifier",
+    r"ze(Event|Fence)QueryStatus",
+)
+_STREAM_QUERIES = (
+    rf"{LIKE_CUDA}StreamQuery",
+    r"synStreamQuery",
+    r"(AscendCL@)?aclrtStreamQuery",
+    r"cnrtQueueQuery",
+)
+NON_BLOCKING_QUERY = _any_of(*_EVENT_QUERIES, *_STREAM_QUERIES)
 """Calls that ask and return at once, although the profiler writes a synchronisation record for them too."""
+
+EVENT_QUERY_CALL = _any_of(*_EVENT_QUERIES)
+"""Calls that ask whether an event has happened."""
+
+STREAM_QUERY_CALL = _any_of(*_STREAM_QUERIES)
+"""Calls that ask whether a stream is done."""
+
+POLLING_CALL = _any_of(
+    NON_BLOCKING_QUERY.pattern,
+    # What a loop of queries makes besides: PyTorch clears the error "not ready", and asks beside a capture.
+    rf"{LIKE_CUDA}((Get|PeekAt)LastError|ThreadExchangeStreamCaptureMode)",
+)
+"""Calls of a loop that asks until something is done."""
 
 COPY_KIND = re.compile(r"Memset|Memcpy [A-Z]to[A-Z]\b")
 """Which way a copy goes: ``Memcpy HtoD``, ``DtoH``, ``DtoD``, ``PtoP``; followed by the kinds of memory."""
@@ -172,6 +233,11 @@ COPY_KIND_OF_VENDOR = {
     "Memset": re.compile("FillBuffer|__amd_rocclr_fill"),
 }  # fmt: skip
 """The same of AMD's packets, which it spells in two ways, and of Intel's copies; ``M`` is the system's memory."""
+
+HOST_COPY = re.compile(
+    rf"^({_COPIES}({_HOST}_?(to|2)|[a-z]+_?(to|2)_?{_HOST}(?![a-z]))|.*\b(Pinned|Pageable|Host)\b)", re.IGNORECASE
+)
+"""Copies of which one side at least is the host's memory, by their direction or by the kinds of memory."""
 
 COPY_CALL = re.compile(rf"{LIKE_CUDA}Memcpy")
 """Calls that copy memory, blocking or not."""
@@ -232,6 +298,9 @@ AUTOGRAD_OPERATOR = re.compile(r"autograd::engine::|.*Backward\d*$")
 
 COLLECTIVE_OPERATOR = re.compile(r"_?c10d(_functional)?::|record_param_comms$")
 """Operators with which PyTorch starts collectives and waits for them."""
+
+MOVING_COLLECTIVE = re.compile(r"gather|scatter|all_?to_?all|broadcast|reduce|send|recv")
+"""What the ``Collective name`` of one that moves data holds; ``barrier``, ``init`` and ``wait`` move none."""
 
 GLOO_COLLECTIVE = re.compile("gloo:")
 """How the annotations of Gloo's collectives begin."""
@@ -331,6 +400,18 @@ ALLOCATION_CALL = re.compile(
 SEGMENT_CALL = re.compile(r"cuMem(Create|Map|Unmap|SetAccess|Release|AddressReserve)")
 """Calls with which expandable segments of PyTorch's allocator grow and shrink."""
 
+SHARING_CALL = re.compile(
+    r"(cuda|hip|cu)Ipc(Open|Get|Close)|(hip|cu)Mem(Export|Import|PoolExport|PoolImport)|(cuda|hip)MemPool(Export|Import)"
+    r"|(hip|cu)Multicast|(cuda|hip|cu)ImportExternal"
+)
+"""Calls with which processes share memory of GPUs: handles are exported, imported and opened; multicast objects."""
+
+IMPLICIT_WAIT_CALL = _any_of(ALLOCATION_CALL.pattern, rf"{LIKE_CUDA}(Free|(Module|Library)Unload)(?!.*Async)")
+"""Calls that may wait for all work of a device, and of which no recorder writes that they did.
+
+HIP's manual: ``hipFree`` synchronizes implicitly. An allocation waits where the driver has to give memory back first.
+"""
+
 RELEASE_CALL = re.compile(r"(cuda|hip|cu)(Mem|Host)?Free(?!.*Async)|cuMem(Unmap|Release)")
 """Calls that give memory back to the driver."""
 
@@ -390,6 +471,19 @@ COLLECT_CALL = re.compile(r"<built-in function collect>|gc[._]collect")
 
 OWN_FRAME = re.compile(r"(?!torch/|<)[^<]*\.py\(\d+\): ")
 """Python frames of a program's own files and of libraries, not of PyTorch: ``train.py(12): step``."""
+
+WRAPPER_FRAME = re.compile(
+    r"([^<]*/)?(_?contextlib|functools|profiler)\.py\(\d+\): |<built-in \w+ _?record_function"
+    r"|[^<]*\.py\(\d+\): (decorate_context|__(enter|exit)__|_(wrapped_)?call_impl|_fn|(\w+_)?wrapp(er|ed)(_\w+)?)$"
+)
+"""Python frames that only call what they wrap: decorators, context managers, the profiler's own, PyTorch's calls of
+modules. Their time is that of what they are around, and their name says nothing of it."""
+
+MODEL_FRAME = re.compile(r"nn\.Module: |[^<]*\.py\(\d+\): (forward|backward|step)$")
+"""Python frames of what a loop is there for, by name: a model, its passes, a step."""
+
+OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")
+"""Annotations that PyTorch puts around each step of an optimizer: where nothing else does, they divide iterations."""
 
 
 ELEMENT_BYTES = {

@@ -175,12 +175,26 @@ def _matching_files(path: Location) -> list[Location]:
         return []  # what is wrong is said when the path itself is opened
 
 
-def files_of_no_rank(files: Sequence[FoundFile], has_gpu_rows: Callable[[Location], bool | None]) -> list[FoundFile]:
+def files_of_no_rank(
+    files: Sequence[FoundFile],
+    has_gpu_rows: Callable[[Location], bool | None],
+    has_work_rows: Callable[[Location], bool | None],
+) -> list[FoundFile]:
     """Return the files of processes that are no ranks, such as the front end of an inference server.
 
     The profiler notes a rank in each process of a job. A file that has none is no rank where the others are all of
-    the job's ranks, or where it alone has no GPU activities.
+    the job's ranks, or where it alone has no GPU activities; and next to any file that names its rank, where it has no
+    operator, call or GPU activity at all.
     """
+    outside = _outside_of_job(files, has_gpu_rows)
+    names_rank = [file for file in files if not file.error and _rank_of(file) is not None]
+    unknown = [file for file in files if not file.error and file not in (*names_rank, *outside)]
+    if names_rank:
+        outside += [file for file in unknown if has_work_rows(file.path) is False]
+    return [file for file in files if file in outside]
+
+
+def _outside_of_job(files: Sequence[FoundFile], has_gpu_rows: Callable[[Location], bool | None]) -> list[FoundFile]:
     ranked = {file.in_header: file for file in files if file.in_header is not None and not file.error}
     unknown = [file for file in files if file.in_header is None and not file.error and rank_in_name(file.path) is None]
     sizes = {file.world_size for file in ranked.values()}

@@ -1,7 +1,4 @@
-"""Files → traces: one file, or a folder of rank files read one after the other.
-
-In files without correlations a call launched the kernel that has its unique External id and the kernel name it records.
-"""
+"""Files → traces: one file, or a folder of rank files read one after the other."""
 
 from __future__ import annotations
 
@@ -11,20 +8,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from hta_graph.base.arrays import find_sorted, freeze
 from hta_graph.base.errors import HtaGraphError, NotATraceError, Remedy, TooLargeError, TraceError, log_warning
 from hta_graph.base.storage.location import Location, expand_file_lists, parallel_map, resolve_location
-from hta_graph.model import EventKind, Ints, kind_mask
+from hta_graph.model import EventKind, kind_mask
 from hta_graph.trace.columnize import assemble_recorded, assemble_traces, collect_columns
 from hta_graph.trace.decompress import FileBytes, TextStream, open_text, read_bytes
-from hta_graph.trace.event_args import keeping_inputs, read_event_args
+from hta_graph.trace.event_args import keeping_inputs
 from hta_graph.trace.event_times import end_frames_with_callers
-from hta_graph.trace.formats import foreign_trace_error, writer_of
-from hta_graph.trace.header import has_captures, has_gpu_rows, has_labelled_processes, has_node_names, peek_header
+from hta_graph.trace.formats import foreign_trace_error, has_foreign_categories, writer_of
+from hta_graph.trace.header import (
+    has_captures,
+    has_gpu_rows,
+    has_labelled_processes,
+    has_node_names,
+    has_work_rows,
+    peek_header,
+)
 from hta_graph.trace.json_reader import ROWS_BY_PHASE, Header, RowReader, has_plain_header
-from hta_graph.trace.launch_arrows import match_launches_by_arrows
 from hta_graph.trace.memory_limit import out_of_memory_error, paused_gc
-from hta_graph.trace.profiler_names import KERNEL_OF_CALL, PROFILER_RANGE
+from hta_graph.trace.profiler_names import PROFILER_RANGE
 from hta_graph.trace.rank_files import (
     FoundFile,
     RankFile,
@@ -41,6 +43,7 @@ from hta_graph.trace.rank_files import (
 )
 from hta_graph.trace.readers import is_database, reader_of
 from hta_graph.trace.table import Trace
+from hta_graph.trace.unnumbered_launches import match_launches_by_arrows, match_launches_by_kernel_name
 
 Say = Callable[[str], None]
 
@@ -94,7 +97,7 @@ def read_recordings(
         return [trace for trace, _ in found], found[0][1]
     with open_text(place, has_plain_header) as content:
         traces = traces_of_bytes(place, content, salvage=salvage)
-    linked = [match_launches_by_external_id(match_launches_by_arrows(found)) for found in traces]
+    linked = [match_launches_by_kernel_name(match_launches_by_arrows(found)) for found in traces]
     return [end_frames_with_callers(found) for found in linked], ""
 
 
@@ -143,14 +146,15 @@ def _refuse_foreign(path: Location, content: FileBytes | TextStream, traces: Seq
         NotATraceError: it has events of no known category, or some that are another program's.
     """
     kinds = np.concatenate([trace.events.kind for trace in traces])
-    if not len(kinds) or isinstance(header.settings.get(SCHEMA_VERSION), int):
+    if isinstance(header.settings.get(SCHEMA_VERSION), int) or (not len(kinds) and header != Header()):
         return
     # Only of a file without the header of a profiler's, the whole text is needed.
     text = content.data if isinstance(content, FileBytes) else read_bytes(path).data
     is_host = kind_mask(kinds, HOST_KINDS)
     looks_like_kineto = bool(is_host.any()) or header != Header() or PROFILER_RANGE.encode() in text
     writer = writer_of(text, like_kineto=looks_like_kineto)
-    if writer or ((kinds == EventKind.OTHER).all() and not looks_like_kineto):
+    is_empty = not len(kinds) and not has_foreign_categories(text)
+    if writer or ((kinds == EventKind.OTHER).all() and not looks_like_kineto and not is_empty):
         raise foreign_trace_error(path, text, writer)
 
 
@@ -220,7 +224,7 @@ def _without_merged(found: Sequence[FoundFile], say: Say) -> list[FoundFile]:
 
 def _without_front_ends(found: Sequence[FoundFile], say: Say) -> list[FoundFile]:
     """Leave out the files of processes that are no ranks."""
-    outside = files_of_no_rank(found, has_gpu_rows)
+    outside = files_of_no_rank(found, has_gpu_rows, has_work_rows)
     if outside:
         names = _first_of(outside[0].path.parent, [file.path.name for file in outside])
         say(f"skipped {names}: no rank of the job is recorded in {_it_or_them(outside)}")
@@ -386,48 +390,3 @@ def read_rank(file: RankFile, *, salvage: bool = False) -> Trace:
     found, _ = read_recordings(file.path, process=file.process, salvage=salvage)
     own = [trace for trace in found if file.process and trace.settings.get("process") == file.process]
     return replace(_only_one(file.path, own or found, "pass this file alone"), rank=file.rank)
-
-
-def match_launches_by_external_id(trace: Trace) -> Trace:
-    """Give calls and the kernels that they launched a common correlation, where no row of the file has one.
-
-    External ids are those of operators, which may launch several kernels: an id counts where one kernel and one of the
-    calls that name a kernel have it, and it is that kernel's name. Their number is among the diagnostics, and their
-    edges are inferred.
-
-    Raises:
-        TraceError: the file is gone or has changed.
-    """
-    events = trace.events
-    if not len(events) or (events.correlation > 0).any():
-        return trace
-    calls = np.flatnonzero((events.kind == EventKind.RUNTIME) & (events.external_id > 0))
-    kernels = np.flatnonzero((events.kind == EventKind.KERNEL) & (events.external_id > 0))
-    if not len(calls) or not len(kernels):
-        return trace
-    small, capital = read_event_args(trace, KERNEL_OF_CALL, calls, has_header=False).arguments.values()
-    named = np.where(small != None, small, capital)  # noqa: E711 - a column
-    launches = np.array([name is not None for name in named.tolist()])
-    calls, named = calls[launches], named[launches]
-    first, kernels = _unique_rows(events.external_id[calls]), kernels[_unique_rows(events.external_id[kernels])]
-    calls, named = calls[first], named[first]
-    place = find_sorted(events.external_id[calls], events.external_id[kernels])
-    same = np.array(
-        [at >= 0 and name == trace.name_of(kernels[at]) for at, name in zip(place, named, strict=True)], bool
-    )
-    correlation = events.correlation.copy()
-    for rows in (calls[same], kernels[place[same]]):
-        correlation[rows] = events.external_id[rows]
-    counts = {**trace.diagnostics, "launches_by_external_id": int(np.count_nonzero(same))}
-    return replace(trace, events=replace(events, correlation=freeze(correlation)), diagnostics=counts)
-
-
-def _unique_rows(ids: Ints) -> Ints:
-    """Return the rows of the ids that occur once, by id.
-
-    >>> _unique_rows(np.array([7, 5, 7, 3])).tolist()
-    [3, 1]
-    """
-    _, first, count = np.unique(ids, return_index=True, return_counts=True)
-    unique: Ints = first[count == 1]
-    return unique

@@ -27,7 +27,7 @@ class Bracket:
 
 @dataclass(frozen=True)
 class Arrow:
-    """The start or end of a forward-backward flow."""
+    """The start or end of an arrow: from a forward operator to its backward one, or between nodes of a graph."""
 
     is_start: bool
     id: Any
@@ -56,7 +56,8 @@ ABSENT: Mapping[str, np.generic] = {
     "kind": np.int8(EventKind.OTHER), "name": np.int32(-1), "thread": np.int32(-1), "stream": np.int32(-1),
     "correlation": np.int32(-1), "external_id": np.int32(-1), "old_external_id": np.int32(-1),
     "sequence": np.int32(-1), "wait_on_stream": np.int32(-1), "record_correlation": np.int32(-1),
-    "forward_thread": np.int32(-1), "collective": np.False_, "bytes": np.int32(-1), "bandwidth": np.float64(np.nan),
+    "forward_thread": np.int32(-1), "collective": np.False_, "exchanges": np.False_,
+    "bytes": np.int32(-1), "bandwidth": np.float64(np.nan),
 }  # fmt: skip
 """The columns of rows, and what stands in them where there is nothing: only parts that have something keep them."""
 
@@ -82,7 +83,7 @@ class Collected:
     """Columns of all rows that may be events, in file order; times in ns without the base time, ``INVALID`` where bad.
 
     ``name``, ``thread`` and ``stream`` are numbers into the numberings; of the last two one is -1. The key of a stream
-    has its process id as its fourth part.
+    has its process id as its fourth part; where arrows may lead there, the thread as printed is the fifth.
     """
 
     columns: FileColumns
@@ -91,6 +92,7 @@ class Collected:
     streams: Numbering = dataclasses.field(default_factory=Numbering)
     brackets: list[Bracket] = dataclasses.field(default_factory=list)
     arrows: list[Arrow] = dataclasses.field(default_factory=list)
+    node_arrows: list[Arrow] = dataclasses.field(default_factory=list)
     old_launches: list[Any] = dataclasses.field(default_factory=list)
     counts: Counter[str] = dataclasses.field(default_factory=Counter)
 

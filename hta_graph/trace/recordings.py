@@ -150,8 +150,13 @@ def divide_recordings(
     columns: FileColumns,
     threads: Sequence[tuple[Any, Any]],
     streams: Sequence[tuple[Any, ...]],
+    *,
+    is_damaged: bool = False,
 ) -> list[tuple[Recording, Bools]]:
     """Return the recordings of a file and their rows, in the order of their ranks or of the file; none if it is one.
+
+    A damaged file with the operators of several processes is what several ranks wrote at once to one path: each
+    process records its own operators alone, and what is left of the ids of both may be too few to repeat.
 
     Raises:
         TraceError: it holds several that cannot be distinguished.
@@ -163,7 +168,7 @@ def divide_recordings(
     hosts = _host_processes(columns, found)
     if len(hosts) < 2:
         return _refuse_repeated(path, columns) if hosts else _by_offset(columns, found)
-    if not (found.offset.any() or _are_labelled(found, hosts) or _repeat_ids(columns, found, hosts)):
+    if not (is_damaged or found.offset.any() or _are_labelled(found, hosts) or _repeat_ids(columns, found, hosts)):
         return []
     for divide in (_by_text, _by_place, _by_order):
         of_row = divide(columns, found, hosts)

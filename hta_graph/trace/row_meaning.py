@@ -33,6 +33,7 @@ from hta_graph.trace.profiler_names import (
     COPY_KERNEL,
     EVENT_MARK_CALL,
     GRAPH_LAUNCH_CALL,
+    HOST_COPY,
     MARKER_KERNEL,
     SET_CALL,
     SET_KERNEL,
@@ -101,7 +102,38 @@ def with_meaning(columns: Columns, names: tuple[str, ...], counts: Counter[str])
     counts["copies_among_kernels"] = int(np.count_nonzero(kind != columns["kind"]))
     columns = {**columns, "kind": kind}
     columns = _calls_inside_operators(columns, counts)
-    return _without_late_ends(columns, names, launched, counts)
+    columns, lines = _without_late_ends(columns, names, launched, counts)
+    return {**columns, "collective": columns["collective"] | _are_collectives(columns, launched)}, lines
+
+
+def _are_collectives(columns: Columns, launched: CallNames) -> Bools:
+    """Mark the copies between devices that do the work of a collective: its record made them itself.
+
+        record_param_comms   |--[cudaMemcpyAsync]--[cudaMemcpyAsync]--|     _allgather_base, Seq 7, a group of 2
+        copy engine                [Memcpy DtoD][Memcpy PtoP]               External id: the record's
+
+    NCCL (2.28 and later) and RCCL let copy engines gather, scatter and exchange, without a kernel (pytorch#170265).
+    Copies around a collective have operators of their own (``aten::copy_``). What a library uploads for itself when it
+    starts comes from the host, and memory that is set moves nowhere. An External id that is the row's own correlation
+    says nothing (kineto, 2022 to 2024), unless its call lies inside the record.
+    """
+    kind, external, lane, start, end = (columns[key] for key in ("kind", "external_id", "lane", "start", "end"))
+    found = np.zeros(len(kind), np.bool_)
+    records = np.flatnonzero(columns["exchanges"] & (kind == EventKind.CPU_OP) & (external > 0))
+    if not len(records):
+        return found
+    records = records[np.argsort(external[records], kind="stable")]
+    copies = np.flatnonzero(kind == EventKind.MEMCPY)
+    call = launched.call[copies]
+    own = np.where(external[copies] > 0, external[copies], take_or(external, call))
+    at = find_sorted(own, external[records])
+    record = records[at]
+    inside = (lane[call] == lane[record]) & (start[call] >= start[record]) & (end[call] <= end[record])
+    made = (at >= 0) & np.where(call >= 0, inside, own != columns["correlation"][copies])
+    copies = copies[made]
+    name = columns["name"][copies]
+    found[copies] = ~launched.matches(name, HOST_COPY)[name]
+    return found
 
 
 def _kinds_by_call(columns: Columns, launched: CallNames) -> Codes:

@@ -18,7 +18,7 @@ import numpy as np
 from hta_graph.base.arrays import Columns, freeze, take_or
 from hta_graph.base.storage.location import Location
 from hta_graph.base.text.formatting import html_table
-from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Floats, Ids, Ints, kind_mask
+from hta_graph.model import GPU_KINDS, ON_STREAMS, Bools, Codes, EventKind, Floats, Ids, Ints, kind_mask
 from hta_graph.trace.engine_steps import (
     STEP_PATTERNS,
     EngineStep,
@@ -41,6 +41,7 @@ READING_DIAGNOSTICS: dict[str, str] = {
     "rows_dropped_no_name": "events without a name",
     "rows_dropped_bad_time": "events without a valid start and duration, such as a missing or out-of-range number",
     "rows_dropped_negative_duration": "events that end before they start",
+    "rows_dropped_no_stamp": "events without a time stamp (ts 0 and dur 0), long before all others",
     "rows_dropped_absurd_time": "events longer than 30 days or more than a year from the median start",
     "rows_dropped_bad_id": "events with a correlation, External id or sequence number that does not fit 64 bits",
     "rows_dropped_unpaired": "B events without an E event on their thread, and E events without a B event",
@@ -53,8 +54,11 @@ READING_DIAGNOSTICS: dict[str, str] = {
     "copies_among_kernels": "kernels that are copies, sets or marks of events, by their launching calls",
     "late_ends": "GPU activities that outlive later ones of their stream; they end when the next one starts",
     "calls_moved_into_operators": "calls stamped up to 10 µs before the operator with their External id",
+    "graph_arrows": "recorded arrows between nodes of CUDA graphs",
+    "graph_arrows_unresolved": "recorded arrows whose ends are not two nodes of one graph launch; left out",
     "launches_by_arrow": "launches found by the arrows from calls to GPU activities, without a correlation",
     "launches_by_external_id": "launches matched by a unique External id and the kernel name, without a correlation",
+    "launches_by_order": "launches matched by the kernel name and the order of calls, without a correlation",
 }
 """What reading repaired or dropped: key → meaning of its count."""
 
@@ -131,9 +135,22 @@ class Flows(Columns):
     end_lane: Ids
 
 
+@dataclass(frozen=True, eq=False)
+class NodeOrder(Columns):
+    """Recorded arrows between nodes of CUDA graphs: ``target`` begins after ``source`` has ended."""
+
+    source: Ids
+    target: Ids
+
+    def renumbered(self, place: Ids) -> NodeOrder:
+        """Return the same where events have other rows; those of which one is left out (-1) go."""
+        moved = NodeOrder(freeze(place[self.source]), freeze(place[self.target]))
+        return moved.take((moved.source >= 0) & (moved.target >= 0))
+
+
 def activity_mask(events: EventTable, lanes: LaneTable) -> Bools:
-    """Mark the rows with points that are on no thread: GPU activities, communication on CPUs, rendezvous."""
-    activities = kind_mask(events.kind, (*GPU_KINDS, EventKind.RENDEZVOUS))
+    """Mark the rows with points on no thread: GPU activities, graph nodes, communication on CPUs, rendezvous."""
+    activities = kind_mask(events.kind, (*ON_STREAMS, EventKind.RENDEZVOUS))
     if lanes.is_communication.any():
         activities |= lanes.is_communication[events.lane]
     return activities
@@ -284,8 +301,11 @@ class Trace:
     """What the file says of each event, where GPU events were moved into host time; None where all are as recorded."""
     recording: Recording | None = None
     """Which rows of its file are this rank's, where several ranks were merged into the file."""
+    launches_by_order: tuple[int, ...] = ()
+    """Correlations of the calls whose kernels are theirs by name and order, ascending."""
     step_patterns: tuple[str, ...] = ()
     """Regular expressions of annotations that are steps besides the known ones."""
+    node_order: NodeOrder = field(default_factory=NodeOrder.empty)
     is_excerpt: bool = False
     """Whether rows were left out: a step without GPU work may have had some."""
 
@@ -329,8 +349,17 @@ class Trace:
 
     @cached_property
     def is_activity(self) -> Bools:
-        """Mark what runs outside threads: GPU activities, and in a job the work with other ranks."""
+        """Mark what runs outside threads: GPU activities, nodes of graphs, and in a job the work with other ranks."""
         return freeze(activity_mask(self.events, self.lanes))
+
+    def without_records(self) -> Trace:
+        """Return the trace without what recorders say of waits: synchronization records and arrows between graph nodes.
+
+        The dependencies of its graph are then inferred, to be compared with the recorded ones.
+        """
+        rows = np.flatnonzero(self.events.kind != EventKind.SYNC_RECORD)
+        kept = self.select(rows) if len(rows) < len(self.events) else self
+        return replace(kept, node_order=NodeOrder.empty(), is_excerpt=self.is_excerpt)
 
     def select(self, rows: Ids | Ints) -> Trace:
         """Return a trace of some events (canonical rows, ascending); lanes and names keep their codes."""
@@ -344,6 +373,7 @@ class Trace:
             events=replace(self.events.take(rows)),  # all columns, so that the other rows can be let go
             syncs=syncs.take(syncs.event >= 0),
             copies=copies.take(copies.event >= 0),
+            node_order=self.node_order.renumbered(number),
             is_excerpt=True,
             moved_from=self.moved_from and self.moved_from.take(rows),
         )
@@ -628,7 +658,7 @@ def canonical_order(columns: Mapping[str, Any]) -> Ints:
     def keys() -> Iterator[Any]:
         yield columns["start"]
         length = columns["end"] - columns["start"]
-        correlation, on_gpu = columns["correlation"], kind_mask(columns["kind"], GPU_KINDS)
+        correlation, on_gpu = columns["correlation"], kind_mask(columns["kind"], ON_STREAMS)
         # The longer CPU row is outside; on a stream nothing nests, and work stands in the order of its calls.
         yield np.where(on_gpu, correlation, -length)
         yield columns["kind"]

@@ -30,8 +30,9 @@ from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import CPU_KINDS, Bools, EventKind, Floats, Ids, Ints, kind_mask
 from hta_graph.paths.gpu_activity import Activities, WorkType, activities, exposure
 from hta_graph.paths.host_pauses import device_launches
-from hta_graph.paths.intervals import Intervals, union
-from hta_graph.paths.windows import Window, step
+from hta_graph.paths.intervals import Intervals, union, union_of
+from hta_graph.paths.unrecorded_work import unrecorded_times
+from hta_graph.paths.windows import Window, WindowQuery, step
 from hta_graph.what_if.driver_lock import waits_for_lock
 
 if TYPE_CHECKING:
@@ -55,6 +56,16 @@ def priced_window(graph: DependencyGraph, window: Window) -> Window:
     return replace(window, is_iteration=True) if is_same else replace(found, is_default=window.is_default)
 
 
+def priced_query(window: WindowQuery) -> WindowQuery:
+    """Ask for the window that savings are of, unless a step's time on the CPU was asked for."""
+
+    def resolve(graph: DependencyGraph) -> Window:
+        found = window(graph)
+        return found if found.form == "cpu" else priced_window(graph, found)
+
+    return WindowQuery(window.asked, resolve, by_rows=False)
+
+
 OVERLAPPING: Mapping[WorkType, Sequence[WorkType]] = {
     WorkType.COMPUTATION: (WorkType.COMPUTATION,),
     WorkType.COMMUNICATION: (WorkType.COMMUNICATION, WorkType.COMPUTATION),
@@ -67,10 +78,10 @@ OVERLAPPING: Mapping[WorkType, Sequence[WorkType]] = {
 class Bounds:
     """What changes save at most of the time [start, end) (ns) of one rank's graph or of a job's.
 
-    Times of the window: ``gpu_idle_ns``, ``not_computing_ns``, ``between_launches_ns``, ``pauses_ns``,
-    ``launching_ns``. Bounds of claims, by what changes: ``host_ns`` (anything the host does), ``running_ahead_ns`` (no
-    waits), ``faster_launches_ns``, ``shorter_pauses_ns``, ``communication_ns``, ``no_communication_ns``,
-    ``overlap_ns``, ``copies_ns``,
+    Times of the window: ``gpu_idle_ns``, ``not_recorded_ns``, ``not_computing_ns``, ``between_launches_ns``,
+    ``pauses_ns``, ``launching_ns``. Bounds of claims, by what changes: ``host_ns`` (anything the host does),
+    ``running_ahead_ns`` (no waits), ``faster_launches_ns``, ``shorter_pauses_ns``, ``communication_ns``,
+    ``no_communication_ns``, ``overlap_ns``, ``copies_ns``,
     :meth:`data_loading_ns`, :meth:`of_host_rows`, :meth:`of_work`, :meth:`of_rank`, :meth:`of_draft`. Every bound is at
     most ``length_ns``.
     """
@@ -105,6 +116,17 @@ class Bounds:
         cut = Activities(every.row, start, end, every.lane, every.type, every.call)
         return [cut.take(kept & (part == one.index)) for one in graph.rank_graphs]
 
+    @cached_property
+    def _unrecorded(self) -> list[Intervals]:
+        """When work of each rank may have run that has no row: that was not idle, and nothing is gained from it."""
+        every = (unrecorded_times(part.graph) for part in self.graph.rank_graphs)
+        return [times.clip(self.start_ns, self.end_ns) for times in every]
+
+    @cached_property
+    def not_recorded_ns(self) -> int:
+        """For how long work may have run that has no row, on the rank where that is longest."""
+        return max((times.total for times in self._unrecorded), default=0)
+
     @property
     def has_gpu_rows(self) -> bool:
         """Whether anything that a GPU did was recorded, in the window or not."""
@@ -112,7 +134,10 @@ class Bounds:
 
     @cached_property
     def gpu_idle_ns(self) -> int:
-        """How long no stream runs anything, waiting for other ranks aside; without rows of a GPU all of the window."""
+        """How long no stream runs anything that is known, waiting for other ranks aside.
+
+        Without rows of a GPU that is all of the window; what may have run and was not recorded is none of it.
+        """
         return self._time_without()
 
     @cached_property
@@ -123,7 +148,12 @@ class Bounds:
     def _time_without(self, *kinds: WorkType) -> int:
         """Return how long (ns) no work of some kinds runs, or of any, on the rank where that is shortest."""
         return min(
-            (self.length_ns - work.busy(*kinds).total for work in self._work if len(work)), default=self.length_ns
+            (
+                self.length_ns - union_of([work.busy(*kinds), unknown]).total
+                for work, unknown in zip(self._work, self._unrecorded, strict=True)
+                if len(work) or len(unknown.start)
+            ),
+            default=self.length_ns,
         )
 
     @cached_property
@@ -156,10 +186,8 @@ class Bounds:
 
     def _union_ns(self, every: Sequence[Intervals], since_ns: int | None = None) -> int:
         """Return how long (ns) in the window, or since earlier, any of several sets lasts."""
-        if not every:
-            return 0
-        start, end = (np.concatenate(of) for of in ([one.start for one in every], [one.end for one in every]))
-        return union(start, end).clip(self.start_ns if since_ns is None else since_ns, self.end_ns).total
+        begin = self.start_ns if since_ns is None else since_ns
+        return union_of(every).clip(begin, self.end_ns).total if every else 0
 
     def _time_of_rows(self, rows: Bools) -> int:
         events = self.graph.event_table
@@ -336,6 +364,12 @@ class Bounds:
             self._of_shorter_work((own, length * (1.0 - factor)) for _, own, length in alone) for factor in factors
         )
         return [self._with_host(one, only_work=bool(runs.all())) for one in found]
+
+    @property
+    def of_anything_halved(self) -> int:
+        """What anything at twice its speed saves at most: half of all activities, and what no activity fills."""
+        work_ns = sum(int((work.end - work.start).sum()) for work in self._work)
+        return self._with_host((work_ns + 1) // 2, only_work=False)
 
     def _with_host(self, found: int, *, only_work: bool) -> int:
         """Add what changes save of the host's time to what their activities save at most."""

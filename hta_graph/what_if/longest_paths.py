@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -338,16 +339,64 @@ class LongestPaths:
         found: list[list[int]] = [column.tolist() for column in (node, head, meets.head[other])]
         return found[0], found[1], found[2], one, other
 
-    def decided_by_many(self, start: Ints, weight: Ints) -> Ints:
-        """Decide at one rendezvous after the other, for all weights (columns) at once."""
+    @cached_property
+    def _chains(self) -> tuple[Ints, Ints, tuple[Ints, Ints], tuple[Ints, Ints]]:
+        """The same pairs as chains, each of which is decided at once: a running maximum behind summed weights.
+
+        stream    a ──▶ b ──▶ c ──▶ d        each is the later of the one before it in the chain and of something
+        thread    ▲     ▲     ▲     ▲        that is known when the chain begins
+
+        Returns:
+            where chains begin; where each node stands among the nodes with the pairs behind them; then, of each pair,
+            of what stands before it in its chain and of the other, where that stands, and its entry (-1: none).
+        """
         nodes, heads, others, one, other = self._pairs
-        known, nothing = np.repeat(start[:, None], weight.shape[1], axis=1), np.zeros((1, weight.shape[1]), np.int64)
-        values, rows = list(known), list(np.concatenate([weight, nothing]))
-        for node, head, own, second, added in zip(nodes, heads, one.tolist(), others, other.tolist(), strict=True):
-            latest = values[second] + rows[added]
-            np.add(values[head], rows[own], out=values[node])
-            np.maximum(values[node], latest, out=values[node])
-        return known
+        count, slot = len(self.nodes), [*range(len(self.nodes))]
+        # Of what stands where: the round in which it is known, its chain, and whether that ends with it.
+        known, chain, is_last = [0] * count, [-1] * count, [False] * count
+        before, beside, turned, chains = list[int](), list[int](), list[bool](), 0
+        for at, (node, head, second) in enumerate(zip(nodes, heads, others, strict=True), count):
+            one_at, other_at = slot[head], slot[second]
+            turns = known[other_at] > known[one_at] and is_last[other_at]
+            if turns:
+                one_at, other_at = other_at, one_at
+            follows = known[one_at] > known[other_at] and is_last[one_at]
+            known.append(known[one_at] if follows else max(known[one_at], known[other_at]) + 1)
+            chain.append(chain[one_at] if follows else chains)
+            chains += not follows
+            is_last[one_at] &= not follows
+            is_last.append(True)
+            slot[node] = at
+            before.append(one_at)
+            beside.append(other_at)
+            turned.append(turns)
+        order = np.lexsort((chain[count:], known[count:]))
+        place = np.arange(count + len(order))
+        place[count + order] = np.arange(count, count + len(order))
+        swaps = np.array(turned, np.bool_)
+        own, added = np.where(swaps, other, one)[order], np.where(swaps, one, other)[order]
+        begins = np.flatnonzero(first_of_runs(np.array(chain[count:], np.int64)[order]))
+        stands, stand_beside = (place[np.array(column, np.int64)[order]] for column in (before, beside))
+        return begins, place[slot], (stands, own), (stand_beside, added)
+
+    def decided_by_many(self, start: Ints, weight: Ints) -> Ints:
+        """Decide at all rendezvous, for all weights (columns) at once, chain by chain."""
+        first, slot, (before, own), (beside, other) = self._chains
+        nothing, count = np.zeros((1, weight.shape[1]), np.int64), len(start)
+        weights = np.concatenate([weight, nothing])
+        along = np.cumsum(weights[own], axis=0)
+        along -= np.repeat(np.concatenate([nothing, along])[first], np.diff(first, append=len(own)), axis=0)
+        reached, values = weights[other] - along, np.empty((count + len(own), weight.shape[1]), np.int64)
+        values[:count] = start[:, None]
+        every = pairwise([*first.tolist(), len(own)])
+        for (begin, end), of in zip(every, before[first].tolist(), strict=True):
+            chain = reached[begin:end]
+            chain += values[beside[begin:end]]
+            np.maximum(chain[0], values[of], out=chain[0])
+            np.maximum.accumulate(chain, axis=0, out=chain)
+            np.add(chain, along[begin:end], out=values[count + begin : count + end])
+        found: Ints = values[slot]
+        return found
 
     def decided(self, value: Ints, weight: Ints | Floats) -> Any:
         """Decide at one rendezvous after the other; plain lists, since one number at a time is quicker in them."""

@@ -589,7 +589,7 @@ def _excess_of_messages(graph: DependencyGraph) -> Floats:
 def earlier_share(base: ReplayGraph) -> float:
     """Return the share of the recorded path that is work launched before the window; what is frozen is not counted."""
     path, end = recorded_path_totals(base)
-    earlier = ~base.may_change[path.rows] & ~_frozen_parts(path)
+    earlier = ~take_or(base.is_issued, base.parts.owner[path.rows], otherwise=True) & ~_frozen_parts(path)
     return int(path.length[earlier].sum()) / max(end - base.window.start_ns, 1)
 
 

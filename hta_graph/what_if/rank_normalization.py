@@ -33,7 +33,7 @@ from hta_graph.base.arrays import (
     take_or,
 )
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.graph.memo import memoized
+from hta_graph.graph.memo import memoized, memoized_each
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import ROLE, Bools, EdgeKind, EdgeRole, Ids, Ints, kind_mask
 from hta_graph.paths.window_ends import issue_times
@@ -214,7 +214,9 @@ class _KeyedEdges:
     kind: Ints
 
 
+@memoized_each
 def _keyed_edges(graph: DependencyGraph, part: int) -> _KeyedEdges:
+    """Return the edges of a rank (its place): each step of a job that is replayed asks for those of all ranks."""
     known, alike, row = correspondence_keys(graph), _keys_of_alike(graph), edges_by_rank(graph)[part]
     weight = edge_weights(graph).weight[row]
     # Only a lane's own time adds up, also what follows a wait: lags overlap.

@@ -12,6 +12,8 @@ gaps between kernels    where none was launched before its predecessor ended, no
 long launching calls    the call waited: for a full queue, a lock, code that was loaded
 order inside a graph    no record shows which nodes a node of a CUDA graph waits for on other streams
 waits for nothing       a synchronization that found its work done does not show which stream's work it was
+calls that may wait     a single ``cudaFree`` that returned after the work may have waited for it, or not
+default streams         work that began right after theirs may have waited for it, or they for other streams
 
 A GPU that is idle although the launch of its next work returned long before waits for nothing that its trace shows: a
 time slice of another process, or other ranks.
@@ -27,16 +29,18 @@ from typing import Literal
 
 import numpy as np
 
-from hta_graph.base.arrays import distinct, take_or
+from hta_graph.base.arrays import distinct, is_among, take_or
 from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, start_point
+from hta_graph.graph.significance import is_improbable
 from hta_graph.model import CPU_KINDS, RETURNS, Bools, BoundBy, EdgeKind, EdgeRule, EventKind, Ids, Ints, kind_mask
 from hta_graph.paths.critical_path import CriticalPath, critical_path, has_partial_rows
 from hta_graph.paths.host_pauses import PAUSE_NS
 from hta_graph.paths.intervals import union
-from hta_graph.paths.windows import Window, resolved_window
+from hta_graph.paths.unrecorded_work import rows_of_gpu_use, unrecorded_times
+from hta_graph.paths.windows import LATEST_NS, Window, resolved_window
 from hta_graph.what_if.modified_window import (
     ModifiedWindow,
     PathTotals,
@@ -78,8 +82,17 @@ BACK_TO_BACK_NS = 1_000
 FOLLOWS_AT_ONCE_NS = 3_000
 """Between nodes of a graph that follow each other across streams pass 1 to 2 µs."""
 
+UNRECORDED_SHARE = 0.1
+"""Where more of a window may be work that has no row, nothing is known of what changes would save."""
+
 QUICK_SYNC_NS = 10_000
 """A synchronization that finds nothing to wait for takes about as long (public traces: 3 to 30 µs)."""
+
+DEFAULT_STREAMS, FEWEST_BARRIERS, ONCE = (0, 7), 3, 100
+"""What recorders call CUDA's default stream; how often it must look like a barrier; chance makes one look so of 100."""
+
+DOES_NOT_WAIT_SHARE = 0.2
+"""A name does not wait for work if this share of its calls returns while work is outstanding."""
 
 SLOW_CALL = 5
 """A launching call of this many times its usual length waited for something."""
@@ -174,8 +187,20 @@ def reliability(base: ReplayGraph) -> Reliability:
     return Reliability(fixed, alone, differs / max(base.length_ns, 1))
 
 
+def with_unrecorded_work(found: Reliability, graph: DependencyGraph, window: Window) -> Reliability:
+    """Return the same where launched work that was not recorded takes much of a window; summaries know that, too."""
+    every = (unrecorded_times(part.graph) for part in graph.rank_graphs)
+    unknown_ns = max(times.clip(window.start_ns, window.end_ns).total for times in every)
+    if unknown_ns < UNRECORDED_SHARE * (window.end_ns - window.start_ns) or not unknown_ns:
+        return found
+    share = unknown_ns / (window.end_ns - window.start_ns)
+    return replace(found, missing="kernels_not_recorded", missing_share=share)
+
+
 def with_missing_rows(found: Reliability, base: ReplayGraph) -> Reliability:
     """Return the same with what the rows of the window do not show."""
+    if (lost := with_unrecorded_work(found, base.graph, base.window)).missing:
+        return lost
     missing = _missing_rows(base)
     return found if missing is None else replace(found, missing=missing[0], missing_share=missing[1])
 
@@ -189,8 +214,6 @@ def _missing_rows(base: ReplayGraph) -> tuple[Missing, float] | None:
     if not length_ns or has_partial_rows(graph):
         return None
     if graph.is_gpu.any():
-        if graph.event_flags.kernel_launch_call.any() and not (graph.event_table.kind == EventKind.KERNEL).any():
-            return "kernels_not_recorded", 1.0
         if graph.is_job:
             idle_ns, late_ns = _idle_on_path(critical_path(graph, resolved_window(window)))
         else:
@@ -201,7 +224,7 @@ def _missing_rows(base: ReplayGraph) -> tuple[Missing, float] | None:
         return ("not_started", late_ns / length_ns) if is_most else None
     if graph.is_job:
         return None
-    if graph.event_flags.enqueueing_call.any():
+    if any(rows.any() for rows in rows_of_gpu_use(graph)):
         return "gpu_not_recorded", 1.0
     silent_ns = _silent_ns(graph, window)
     return ("nothing_recorded", silent_ns / length_ns) if silent_ns else None
@@ -253,12 +276,17 @@ def _idle_with_launched_work(graph: DependencyGraph, start_ns: int, end_ns: int,
     The call that launched what runs next returned more than 50 µs before, and the work before ended as long ago.
     """
     events = graph.event_table
-    rows = np.flatnonzero(graph.is_gpu & ~graph.event_flags.waits_on_device)
+    rows = np.flatnonzero(graph.event_flags.gpu_work)
     rows = rows[graph.rank_index_of(rows) == rank]
     rows = rows[(events.end[rows] > start_ns) & (events.start[rows] < end_ns)]
-    rows = rows[np.argsort(events.start[rows], kind="stable")]
     start, end = events.start[rows].clip(min=start_ns), events.end[rows].clip(max=end_ns)
     call = graph.launching_call[rows]
+    # What may run and has no row is no launched work that does not start.
+    unknown = unrecorded_times(graph.rank_graphs[rank].graph).clip(start_ns, end_ns)
+    call = np.append(call, np.full(len(unknown.start), -1))
+    start, end = np.append(start, unknown.start), np.append(end, unknown.end)
+    order = np.argsort(start, kind="stable")
+    start, end, call = start[order], end[order], call[order]
     ended = np.maximum.accumulate(np.append(start_ns, end))
     returned = np.where(call >= 0, events.end[call], start)
     idle = np.maximum(start - ended[:-1], 0)
@@ -276,7 +304,8 @@ def reliability_after(replayed: Replayed) -> Reliability:
     found = reliability(base).where_moved(moved_ns / max(base.length_ns, 1))
     share = abs(replayed.saved_ns - replayed.saved_without_lock_ns) / max(replayed.measured_ns, 1)
     grown_ns = _unusual_time(replayed.path_after) - _recorded_unusual_time(base)
-    unusual = max(grown_ns, _lost_graph_order(replayed), _unknown_waits(replayed)) / max(base.length_ns, 1)
+    doubted = _lost_graph_order(replayed), _unknown_waits(replayed), _possible_waits(replayed)
+    unusual = max(grown_ns, *doubted) / max(base.length_ns, 1)
     return replace(
         found,
         contended_share=share if share >= CONTENDED_SHARE else 0.0,
@@ -328,16 +357,45 @@ def _unknown_waits(replayed: Replayed) -> int:
     stream 1      [copy]   [kernel]                                  [copy] [kernel]
     stream 2    [gemm]                                               [gemm ~~~~~~]      which one did it ask about?
     """
-    draft, base, graph = replayed.draft, replayed.draft.base, replayed.graph
-    works, calls = _work_before_quick_waits(graph)
+    base, (works, calls) = replayed.draft.base, _work_before_quick_waits(replayed.graph)
     inside = base.is_inside[end_point(calls)] & base.is_inside[end_point(works)]
     works, calls = works[inside], calls[inside]
     pending = replayed.times[end_point(works)] - replayed.times[end_point(calls)]
-    works, calls = works[pending > 0], calls[pending > 0]
     if int(pending.clip(min=0).sum()) < UNUSUAL_SHARE * base.length_ns:
         return 0
-    waiting = draft.copy()
-    waiting.added.append((end_point(works), end_point(calls), np.zeros(len(works), np.int64)))
+    works, calls = works[pending > 0], calls[pending > 0]
+    source, target = end_point(works), end_point(calls)
+    return _difference_with_waits(replayed, replayed.draft.copy(), source, target, np.zeros(len(works), np.int64))
+
+
+def _possible_waits(replayed: Replayed) -> int:
+    """Return by how much (ns) a prediction differs if calls waited for the device that may have, as ``cudaFree`` may.
+
+    main thread   [cudaFree ~~~~~~~~~~~~~~~~~~]     after a change   [cudaFree ~~~~~~~~~~~~~~~~~~]   if it works
+    stream           [gemm ================]                         [gemm =====]
+    main thread                                                      [cudaFree ~~~~~]                if it waits
+
+    The same is tried for work before and after that of a default stream, which may be a barrier.
+    """
+    base = replayed.draft.base
+    found = _work_before_possible_waits(replayed.graph), _work_before_possible_barriers(replayed.graph)
+    source, target = (np.concatenate([one[side] for one in found]) for side in (0, 1))
+    lag = np.concatenate([one[2] for one in found])
+    inside = base.is_inside[source] & base.is_inside[target]
+    source, target, lag = source[inside], target[inside], lag[inside]
+    if replayed.is_unchanged or not len(target):
+        return 0
+    waiting, edges = replayed.draft.copy(), base.edges
+    own = np.full(len(base.times), LATEST_NS, np.int64)
+    own[target] = lag
+    waiting.extra[:] += np.minimum(own[edges.target] - edges.weight, 0)
+    return _difference_with_waits(replayed, waiting, source, target, lag)
+
+
+def _difference_with_waits(replayed: Replayed, waiting: ModifiedWindow, source: Ids, target: Ids, lag: Ints) -> int:
+    """Return by how much (ns) a prediction differs if, in a draft, points come such a lag after others at least."""
+    base = replayed.draft.base
+    waiting.added.append((source, target, lag))
     try:
         values = waiting.paths().values(waiting.weight, base.times)
     except QueryError:  # by clock faults such waits may close a cycle
@@ -359,24 +417,93 @@ def _work_before_quick_waits(graph: DependencyGraph) -> tuple[Ids, Ids]:
     is_known[called[edges.rule[returns] != EdgeRule.STREAM_OF_LAST_LAUNCH]] = True
     flags = graph.event_flags
     calls = np.flatnonzero(flags.blocking_call & ~flags.synchronous_copy_call & ~is_known)
-    calls = calls[events.end[calls] - events.start[calls] <= QUICK_SYNC_NS].astype(np.int32)
-    rows = np.flatnonzero(graph.is_gpu & ~flags.waits_on_device & (graph.launching_call >= 0)).astype(np.int32)
+    works, asked = _last_launched(graph, calls[events.end[calls] - events.start[calls] <= QUICK_SYNC_NS])
+    # What still ran at the return was not asked for.
+    done = events.end[works] <= events.end[asked]
+    return works[done], asked[done]
+
+
+@memoized
+def _work_before_possible_waits(graph: DependencyGraph) -> tuple[Ids, Ids, Ints]:
+    """Return the ends of work and of calls that may have waited for it, and how long after the work they returned (ns).
+
+    No rule decides it: there are few such calls, or chance may be the reason. Names whose calls return while work is
+    outstanding are left out.
+    """
+    events, edges = graph.event_table, graph.edge_table
+    is_open = graph.event_flags.implicit_wait_call & (events.end - events.start >= QUICK_SYNC_NS)
+    is_open[event_of(edges.target[np.isin(edges.kind, RETURNS)])] = False
+    works, calls = _last_launched(graph, np.flatnonzero(is_open))
+    latest = np.full(len(events), LATEST_NS) * -1
+    np.maximum.at(latest, calls, events.end[works])
+    found = np.flatnonzero(latest > events.start)
+    returns_early = latest > events.end
+    share = np.bincount(events.name[found], returns_early[found]) / np.maximum(np.bincount(events.name[found]), 1)
+    is_open[:] = False
+    is_open[found] = ~returns_early[found] & (share[events.name[found]] < DOES_NOT_WAIT_SHARE)
+    chosen = is_open[calls]
+    return end_point(works[chosen]), end_point(calls[chosen]), (events.end - latest)[calls[chosen]]
+
+
+@memoized
+def _work_before_possible_barriers(graph: DependencyGraph) -> tuple[Ids, Ids, Ints]:
+    """Return the ends of work, the starts of work that may have waited for it at a barrier, and the times between (ns).
+
+    Work of CUDA's legacy default stream waits for all blocking streams, and they for it; no record says which are
+    blocking. Work that was launched long before, and stood still, began right after work on the other side had ended:
+    mostly where it could show this, and not by chance.
+    """
+    events, edges, times, lanes = graph.event_table, graph.edge_table, graph.timeline.times, graph.lanes
+    since = np.full(len(events), -LATEST_NS)
+    starts = np.flatnonzero(edges.target % 2 == 0)
+    np.maximum.at(since, event_of(edges.target[starts]), times[edges.source[starts]])
+    rows = np.flatnonzero(graph.event_flags.gpu_work & (graph.launching_call >= 0)).astype(np.int32)
+    since[rows] = np.maximum(since[rows], events.end[graph.launching_call[rows]])
+    is_default = np.isin(lanes.stream, DEFAULT_STREAMS)[events.lane[rows]]
+    place = graph.rank_index_of(rows) * len(lanes.labels) + lanes.device[events.lane[rows]]
+    found = [(rows[:0], rows[:0])]
+    for number in distinct(place).tolist():
+        for side in (True, False):
+            waiting = rows[(place == number) & (is_default == side)]
+            other = rows[(place == number) & (is_default != side)]
+            other = other[np.argsort(events.end[other], kind="stable")]
+            start, ends = events.start[waiting], events.end[other]
+            at = np.searchsorted(ends, start, side="right")
+            count = at - np.searchsorted(ends, since[waiting], side="right")
+            hole = start - since[waiting]
+            at = at[held := count > 0] - 1
+            source, waiting, count, hole = other[at], waiting[held], count[held], hole[held]
+            lag = events.start[waiting] - events.end[source]
+            shows, is_sure = (is_improbable(count, after, hole, ONCE) for after in (np.zeros_like(lag), lag))
+            is_sure &= events.start[graph.launching_call[source]] < events.start[graph.launching_call[waiting]]
+            if np.count_nonzero(is_sure) >= max(FEWEST_BARRIERS, MISSING_SHARE * np.count_nonzero(shows)):
+                found.append((source[is_sure], waiting[is_sure]))
+    sources, targets = (np.concatenate(column).astype(np.int32) for column in zip(*found, strict=True))
+    return end_point(sources), start_point(targets), events.start[targets] - events.end[sources]
+
+
+def _last_launched(graph: DependencyGraph, calls: Ids | Ints) -> tuple[Ids, Ids]:
+    """Return pairs of a call and what was launched last before it, of each stream of its rank."""
+    events, calls = graph.event_table, calls.astype(np.int32)
+    rows = np.flatnonzero(graph.event_flags.gpu_work & (graph.launching_call >= 0)).astype(np.int32)
     launched, found = events.start[graph.launching_call[rows]], [(calls[:0], calls[:0])]
+    rank = graph.rank_index_of(calls)
     for lane in distinct(events.lane[rows]).tolist() if len(calls) else ():
-        own = rows[events.lane[rows] == lane]
-        order = np.argsort(launched[events.lane[rows] == lane], kind="stable")
-        at = np.searchsorted(launched[events.lane[rows] == lane][order], events.start[calls]) - 1
-        work = take_or(own[order], at)
-        # What still ran at the return was not asked for.
-        done = (work >= 0) & (take_or(events.end, work) <= events.end[calls])
-        found.append((work[done], calls[done]))
+        own = np.flatnonzero(events.lane[rows] == lane)
+        own = own[np.argsort(launched[own], kind="stable")]
+        asked = calls[rank == graph.rank_index_of(rows[own[:1]])]
+        at = np.searchsorted(launched[own], events.start[asked]) - 1
+        found.append((rows[own[at[at >= 0]]], asked[at >= 0]))
     works, pairs = (np.concatenate(column).astype(np.int32) for column in zip(*found, strict=True))
     return works, pairs
 
 
 @memoized
 def _followers_inside_graphs(graph: DependencyGraph) -> tuple[Ids, Ids]:
-    """Return pairs of nodes of one graph launch on two streams, of which one starts right when the other has ended."""
+    """Return pairs of nodes of one graph launch on two streams, of which one starts right when the other has ended.
+
+    Not where it is known what the node waited for on another stream.
+    """
     events, call = graph.event_table, graph.launching_call
     nodes = np.flatnonzero(call >= 0)
     several = np.bincount(call[nodes], minlength=len(events)) > 1
@@ -391,6 +518,8 @@ def _followers_inside_graphs(graph: DependencyGraph) -> tuple[Ids, Ids]:
     before, after = which[latest[place]], which[place]
     follows = (call[before] == call[after]) & (events.lane[before] != events.lane[after])
     follows &= events.start[after] - events.end[before] <= FOLLOWS_AT_ONCE_NS
+    edges = graph.edges_of(EdgeKind.GRAPH_ORDER, EdgeKind.EVENT_WAIT)
+    follows &= ~is_among(after, edges.target[call[edges.source] == call[edges.target]])
     return before[follows].astype(np.int32), after[follows].astype(np.int32)
 
 

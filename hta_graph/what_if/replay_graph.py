@@ -38,6 +38,7 @@ from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import end_point, event_of, is_end
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, BoundBy, Codes, EdgeKind, EdgeRole, Floats, Ids, Ints
 from hta_graph.paths.binding_edges import WalkSpans, binding_edges, lane_runs
+from hta_graph.paths.polled_loops import polled_loops
 from hta_graph.paths.segments import OWNED_BY_SOURCE, lag_classes, owners_and_classes
 from hta_graph.paths.time_accounting import TimeAccounting, TimePart, explained_lags
 from hta_graph.paths.window_ends import NO_POINTS, issue_times
@@ -98,7 +99,7 @@ many times the usual lag (NVIDIA's usual ones are 0.8 µs and more)."""
 
 @memoized
 def edge_weights(graph: DependencyGraph) -> EdgeWeights:
-    """Weigh the edges of a graph; with these weights every point falls on its recorded time."""
+    """Weigh the edges of a graph; every point falls on its recorded time, but queries that a loop repeated."""
     edges, times = graph.edge_table, graph.timeline.times
     measured = times[edges.target] - times[edges.source]
     rank, alike = graph.rank_index_of(event_of(edges.target)), _edges_by_kind(graph, measured)
@@ -114,6 +115,8 @@ def edge_weights(graph: DependencyGraph) -> EdgeWeights:
     called = _call_durations(graph)
     least = np.where(ON_LANE_KINDS[edges.kind], measured[bound_by], np.maximum(usual, called))
     weight = np.where(binds, measured, np.minimum(measured, least))
+    # Queries are repeated as long as the work takes: they need no time of their own.
+    weight[np.isin(edges.target, polled_loops(graph).inside) & (edges.kind == EdgeKind.THREAD_ORDER)] = 0
     parts = EdgeParts.join(_all_parts(graph, weight, binds, bound_by, called))
     return EdgeWeights(freeze(weight), parts.take(np.argsort(parts.edge, kind="stable")), freeze(binds))
 
@@ -578,7 +581,9 @@ class ReplayGraph:
     @memoized
     def may_change(self) -> Bools:
         """Mark the parts of time that may change."""
-        found: Bools = take_or(self.is_issued, self.parts.owner, otherwise=True)
+        # What the recorder itself cost is no part of the program: no change of that saves it.
+        changes = self.is_issued & ~self.graph.event_flags.profiler_overhead
+        found: Bools = take_or(changes, self.parts.owner, otherwise=True)
         return found
 
     @property

@@ -13,8 +13,9 @@ from hta_graph.base.text.shorten import shorten_middle, suggest_known
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.points import is_end
-from hta_graph.model import Bools, BoundBy, EdgeKind, EdgeRole, Floats, edge_kinds
+from hta_graph.model import Bools, BoundBy, EdgeKind, EdgeRole, Floats, Ids, Ints, edge_kinds
 from hta_graph.paths.host_pauses import time_in_pauses
+from hta_graph.paths.start_up import time_in_start_up
 from hta_graph.paths.time_accounting import TimePart
 from hta_graph.what_if.changes import Change, reroute, scale, weigh
 from hta_graph.what_if.modified_window import ModifiedWindow
@@ -158,10 +159,20 @@ HOST_WORK = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP)
 @memoized
 def pause_shares(base: ReplayGraph) -> Floats:
     """Return of each part the share that is work of the host in a pause between launching calls."""
+    return _shares_of_host(base, time_in_pauses)
+
+
+@memoized
+def start_up_shares(base: ReplayGraph) -> Floats:
+    """Return of each part the share that is work of the host which it does once."""
+    return _shares_of_host(base, time_in_start_up)
+
+
+def _shares_of_host(base: ReplayGraph, time_in: Callable[[DependencyGraph, Ids, Ints, Ints], Ints]) -> Floats:
     shares = np.zeros(len(base.parts))
     rows = np.flatnonzero(np.isin(base.parts.bound, HOST_WORK))
     own = base.parts.take(rows)
-    inside = time_in_pauses(base.graph, own.lane, own.start, own.start + own.length)
+    inside = time_in(base.graph, own.lane, own.start, own.start + own.length)
     shares[rows] = inside / np.maximum(own.length, 1)
     return freeze(shares)
 
@@ -174,8 +185,8 @@ def _cuda_graphs(draft: ModifiedWindow, _: str) -> None:
     # Without launches there is nothing that a graph could replay: no time of the host may vanish then.
     if not len(draft.base.graph.edges_of(EdgeKind.LAUNCH)):
         _refuse_empty(draft, np.zeros(0, np.bool_), "launches")
-    # Whatever the host does in a pause, it does it beside a graph, too.
-    kept = pause_shares(draft.base)
+    # Whatever the host does in a pause, or once, it does it beside a graph, too.
+    kept = np.maximum(pause_shares(draft.base), start_up_shares(draft.base))
     meant = np.isin(draft.base.parts.bound, LAUNCHING_CLASSES) & (kept < 1.0) & draft.base.may_change
     _refuse_empty(draft, meant, ", ".join(kind.label for kind in LAUNCHING_CLASSES))
     draft.factor[meant] *= kept[meant]
@@ -239,7 +250,8 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "cuda_graphs": Scenario(
         "the host only replays CUDA graphs",
-        "operators, Python and launches take no time; kernels, host waits, data loading and pauses over 1 ms stay",
+        "operators, Python and launches take no time; kernels, host waits, data loading, pauses over 1 ms and start-up "
+        "stay",
         _cuda_graphs,
     ),
     "no_host_syncs": Scenario(

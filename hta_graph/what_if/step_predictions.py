@@ -73,12 +73,17 @@ class StepPredictions:
         return max(high - predicted_ns, predicted_ns - low) / max(predicted_ns, 1)
 
     @property
+    def saved_ns(self) -> list[int]:
+        """By how much (ns) each step is predicted to be shorter."""
+        return [was - now for was, now in zip(self.measured_ns, self.predicted_ns, strict=True)]
+
+    @property
     def typical_step(self) -> int:
         """The number of the step that is predicted most like the usual one, of those that the changes concern.
 
         A rank may delay some steps only: its delay is gone from these. Of two the one that promises less.
         """
-        saved = [was - now for was, now in zip(self.measured_ns, self.predicted_ns, strict=True)]
+        saved = self.saved_ns
         most = max(saved)
         notable = any(ns > NOTABLE_SHARE * was for ns, was in zip(saved, self.measured_ns, strict=True))
         delayed = [at for at, ns in enumerate(saved) if not notable or ns >= OF_LARGEST * most]

@@ -16,6 +16,7 @@ from hta_graph.chakra.convert import ConversionError
 from hta_graph.chakra.et_files import EtFolder, read_folder
 from hta_graph.chakra.simulate import simulate
 from hta_graph.multi_rank.matching.match_ranks import CollectiveError
+from tests.support.copy_engines import WAYS, copy_engine_step
 from tests.support.rank_builder import ALL_REDUCE, Found, RankBuilder, converted, named, nodes, workload
 from tests.support.trace_builder import TraceBuilder
 
@@ -525,3 +526,15 @@ def test_collectives_of_gloo_are_counted(tmp_path: Path) -> None:
     assert said.startswith(
         "rank 0: 1 communications on the CPU, with unknown size or group, or of a kind that ASTRA-sim "
     )
+
+
+def test_the_copies_of_a_copy_engine_are_one_collective(tmp_path: Path) -> None:
+    ways = [(WAYS[0], 120, 20), (WAYS[1], 141, 20)]
+    folder = workload(tmp_path, copy_engine_step(0, ways), copy_engine_step(1, [*ways[::-1], (WAYS[0], 162, 8)]))
+    assert folder.groups is not None
+    assert list(folder.groups.values()) == [[0, 1]]
+    for rank, micros in enumerate((41, 50)):
+        (gather,) = exchanges(folder, rank)
+        assert (gather.values["comm_size"], gather.micros) == (4_000, micros)
+        assert not [node for node in nodes(folder, rank) if node.name.startswith("Memcpy") and node.id != gather.id]
+    assert check(folder).findings == []

@@ -470,4 +470,7 @@ def test_without_protobuf_one_line_says_what_to_install(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == "hta-graph: .et files need protobuf; install it with: pip install 'protobuf>=4.25'\n"
+    assert (
+        done.stderr
+        == "hta-graph: .et and .pftrace files need protobuf; install it with: pip install 'protobuf>=4.25'\n"
+    )

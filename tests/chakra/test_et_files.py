@@ -27,7 +27,7 @@ SCALARS = (
 
 
 def test_the_descriptor_is_that_of_the_schema() -> None:
-    assert DESCRIPTOR.read_bytes() == descriptor_bytes()
+    assert DESCRIPTOR.read_bytes() == descriptor_bytes(DESCRIPTOR)
 
 
 def test_fields_have_the_numbers_of_the_format() -> None:

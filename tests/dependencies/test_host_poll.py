@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +14,10 @@ from analyses.questions.idle_time import stream_idle_time
 from hta_graph.dependencies.synchronization import host_poll
 from tests.edge_accuracy import graph_edges, read, true_edges
 from tests.simulator import Dialect, random_program, simulate, write
-from tests.simulator.program import Gap, Launch, Op, Poll, Program, Statement, Stream, SyncDevice
+from tests.simulator.program import Backward, Gap, Launch, Op, Poll, Program, Statement, Stream, SyncDevice
 from tests.simulator.programs import Family
 from tests.support.deep_tests import deep
+from tests.support.trace_builder import TraceBuilder
 
 S = Stream(7)
 SYNC_ROWS = ("none", "resolved")
@@ -42,6 +44,18 @@ def of_short_kernels(count: int, *, spins: bool, lone_ns: int = 0) -> Program:
     return Program.of(*body)
 
 
+def of_two_threads(count: int, *spent: Statement) -> Program:
+    """A loop in which one thread launches a long kernel and spins, and another one continues.
+
+    thread 1   [dispatch: launch]~~~~~~~~~~spins~~~~~~~~~~                     [add: launch]
+    thread 2                                              [Bmm: works, launch]
+    stream               [dispatch===========================]                [gemm]
+    """
+    work = Op("autograd::engine::evaluate_function: BmmBackward0", (Gap(50_000), Launch(S, 4_000, "gemm")))
+    once = (Op("dispatch", (Launch(S, 600_000, "dispatch"),)), *spent, Backward((work,)))
+    return Program.of(*(*once, Op("aten::add", (Launch(S, 3_000, "add"),))) * count)
+
+
 def graph_of(program: Program) -> hg.DependencyGraph:
     return read(write(simulate(program), Dialect()))
 
@@ -64,6 +78,30 @@ def test_the_time_of_a_spinning_host_is_the_kernels_and_not_pythons() -> None:
 
 def test_silences_that_are_as_long_as_short_kernels_take_are_spins() -> None:
     assert polls_found(graph_of(of_short_kernels(8, spins=True))) == 8
+
+
+def test_a_spin_that_only_the_first_call_of_another_thread_shows_is_the_kernels_time() -> None:
+    graph = graph_of(of_two_threads(3, Poll(S, 30_000)))
+    path = hg.critical_path(graph, hg.whole())
+    assert polls_found(graph) == 3
+    assert path.by_bound_ns["gpu_compute_bound"] > 0.85 * path.length_ns
+    assert path.by_bound_ns["unexplained"] == 0
+    polled = path.segments[path.segments["edge"] == "host_poll"]
+    assert set(polled["name"]) == {"dispatch"}
+
+
+@pytest.mark.parametrize(("call", "found"), [("", 4), ("cudaFooBar", 0)])
+def test_a_thread_that_returns_from_a_call_ends_no_spin(tmp_path: Path, call: str, found: int) -> None:
+    """Thread 2 launches shortly before the kernel of thread 1 ends; it may have been in the driver until then."""
+    trace = TraceBuilder()
+    for number in range(4):
+        at = 1_000.0 * number
+        trace.launch("dispatch", (at, at + 5), (at + 10, at + 610), 10 * number + 1)
+        if call:
+            trace.call(call, at - 20, at + 560, 10 * number + 2, tid=2)
+        trace.launch("gemm", (at + 570, at + 575), (at + 620, at + 630), 10 * number + 3, tid=2)
+    trace.op("aten::add", 4_500, 4_510)
+    assert polls_found(trace.graph(tmp_path)) == found
 
 
 def test_python_after_a_spin_may_outlast_the_kernel_if_it_seldom_does() -> None:
@@ -94,6 +132,9 @@ def test_an_idle_stream_behind_a_spinning_host_waits_for_the_host() -> None:
         (spinning(2), "twice may be chance"),
         (spinning(8, kernel_ns=150_000), "of a short kernel the last 100 µs say nothing"),
         (of_short_kernels(7, spins=True), "seven may be chance"),
+        (of_two_threads(2, Poll(S, 30_000)), "twice may be chance, whichever thread continues"),
+        (of_two_threads(8, Gap(650_000)), "the other thread continues after the kernel's end"),
+        (of_two_threads(8, Gap(300_000)), "the other thread continues long before the kernel ends"),
         (of_short_kernels(30, spins=False), "the host goes on after the same time, however long the kernel takes"),
         (of_short_kernels(30, spins=False, lone_ns=5_000_000), "one long silence proves nothing of the others"),
         (spinning(8, before_end_ns=200_000), "the host goes on long before the kernel ends"),

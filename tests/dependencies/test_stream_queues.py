@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
 
@@ -15,8 +17,26 @@ from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.stream_queues import CapturedWork, ResolvedWaits, StreamWaits
 from hta_graph.graph.timeline import Timeline
 from hta_graph.trace.table import Trace
+from tests.edge_accuracy import read
+from tests.simulator import Dialect, simulate, write
+from tests.simulator.program import (
+    Gap,
+    Graph,
+    GraphLaunch,
+    GraphNode,
+    Launch,
+    Op,
+    Program,
+    Record,
+    Stream,
+    SyncDevice,
+    Wait,
+)
 from tests.support.deep_tests import for_all
 from tests.support.graph_strategies import GRAPHS
+from tests.support.trace_builder import TraceBuilder
+
+S, GRAPH_STREAM = Stream(7), Stream(20)
 
 
 @dataclass
@@ -150,3 +170,58 @@ def as_lists(pairs: tuple[Any, Any], size: int) -> tuple[int, list[list[int]]]:
     for query, member in zip(pairs[0].tolist(), pairs[1].tolist(), strict=True):
         found[query].append(member)
     return size, [sorted(members) for members in found]
+
+
+def graph_beside(sync_rows: bool, *, recorded_only: bool = False) -> TraceBuilder:
+    """A graph with rows on streams 20 and 21 waits for stream 7, where a kernel follows at once, and is waited for.
+
+    With ``recorded_only`` that kernel comes after the graph, so that only records show on which stream the graph is.
+    """
+    trace = TraceBuilder()
+    trace.launch("first", (0, 4), (6, 56), 1)
+    trace.call("cudaEventRecord", 5, 6, 2)
+    trace.call("cudaStreamWaitEvent", 7, 8, 3)
+    trace.call("cudaGraphLaunch", 9, 17, 4)
+    trace.kernel("C1", 58, 258, 4, stream=20)
+    trace.kernel("D1", 58, 318, 4, stream=21)
+    start = 320 if recorded_only else 57
+    trace.launch("beside", (18, 22), (start, start + 100), 5)
+    trace.call("cudaEventRecord", 23, 24, 6)
+    trace.call("cudaStreamWaitEvent", 25, 26, 7)
+    trace.launch("last", (27, 31), (start + 262, start + 300), 8)
+    if sync_rows:
+        trace.sync_row("Stream Wait Event", 7, 8, 3, stream=20, wait_on_stream=7, record=2)
+        trace.sync_row("Stream Wait Event", 25, 26, 7, stream=7, wait_on_stream=20, record=6)
+    return trace
+
+
+def names(graph: DependencyGraph, *kinds: str) -> set[tuple[str, str]]:
+    """Return the names of what edges lead from and to, of some kinds or of all."""
+    name = dict(zip(graph.events["event_index"], graph.events["name"], strict=True))
+    found = graph.edges[graph.edges["kind"].isin(kinds)] if kinds else graph.edges
+    return {(name[pair[0]], name[pair[1]]) for pair in zip(found["source_index"], found["target_index"], strict=True)}
+
+
+@pytest.mark.parametrize("sync_rows", [True, False], ids=["with records", "without records"])
+def test_work_that_overlaps_with_a_graph_is_of_another_stream(sync_rows: bool, tmp_path: Path) -> None:
+    graph = graph_beside(sync_rows).graph(tmp_path)
+    assert not graph.edges["clamped"].any()
+    assert {("first", "C1"), ("first", "D1"), ("D1", "last")} <= names(graph, "event_wait")
+    assert ("D1", "beside") not in names(graph)
+
+
+def test_a_record_says_on_which_stream_a_graph_was_launched(tmp_path: Path) -> None:
+    graph = graph_beside(True, recorded_only=True).graph(tmp_path)
+    assert not names(graph, "graph_order")
+    assert {target for _, target in names(graph, "event_wait")} == {"C1", "D1", "last"}
+
+
+@pytest.mark.parametrize("captured", [False, True], ids=["on its stream", "on streams of its own"])
+@pytest.mark.parametrize("sync_rows", ["none", "resolved"])
+def test_graphs_of_a_stream_where_only_graphs_run_are_of_no_other(sync_rows: Any, captured: bool) -> None:
+    nodes = GraphNode(200_000, name="node"), GraphNode(90_000, branch=1, after=(0,), name="node")
+    fork = Record(0, S), Wait(GRAPH_STREAM, 0), GraphLaunch(0, GRAPH_STREAM)
+    once = Op("aten::a", (Launch(S, 50_000),)), *fork, Op("aten::m", (Launch(S, 30_000),)), Gap(60_000)
+    program = Program.of(*once * 6, SyncDevice(), graphs=(Graph(nodes, captured=captured),))
+    graph = read(write(simulate(program), Dialect(sync_rows=sync_rows)))
+    assert names(graph, "graph_order") == {("node", "node")}

@@ -57,10 +57,29 @@ def test_a_row_stands_where_its_time_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [18, 20])
-def test_a_record_of_a_later_use_of_the_event_is_not_believed(at: float, tmp_path: Path) -> None:
-    """A record that begins with the row was issued before it, a later one was not."""
-    assert bool(waits(forked(at=at, record=True).graph(tmp_path))) == (at == 20)
+def test_a_record_of_a_later_use_of_the_event_is_not_believed_but_the_wait_is(at: float, tmp_path: Path) -> None:
+    """A record that begins with the row was issued before it, a later one was not: then timing tells what was."""
+    evidence = "recorded" if at == 20 else "inferred"
+    assert [wait[:3] for wait in waits(forked(at=at, record=True).graph(tmp_path))] == [
+        ("captured", "other thread", evidence)
+    ]
     assert waits(forked(corr=2).graph(tmp_path)) == []
+
+
+def test_one_row_of_a_later_use_leaves_the_others_their_word(tmp_path: Path) -> None:
+    """Stream 20 waits for the first product, and its row names the second: Kineto keeps an event's latest record."""
+    trace = TraceBuilder()
+    trace.launch("gemm_a", (0, 5), (10, 310), 1)
+    trace.call("cudaEventRecord", 6, 7, 2)
+    trace.call("cudaStreamWaitEvent", 8, 9, 3)
+    trace.launch("side", (10, 15), (312, 600), 4, stream=20)
+    trace.launch("gemm_b", (16, 20), (312, 500), 5)
+    trace.call("cudaEventRecord", 21, 22, 6)
+    trace.call("cudaStreamWaitEvent", 23, 24, 7)
+    trace.launch("nameless", (25, 30), (602, 700), 8, stream=20)
+    trace.sync_row("Stream Wait Event", 8, 9, 3, stream=20, wait_on_stream=7, record=6)
+    trace.sync_row("Stream Wait Event", 23, 24, 7, stream=20, wait_on_stream=-1, record=-1)
+    assert [wait[:3] for wait in waits(trace.graph(tmp_path))] == [("gemm_a", "side", "inferred")]
 
 
 def test_a_record_older_than_the_file_is_not_placed(tmp_path: Path) -> None:

@@ -26,12 +26,15 @@ from tests.support.deep_tests import deep
 from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
 from tests.support.trace_builder import TraceBuilder
 from tests.sync_dependency_accuracy import (
+    RECORDERS,
     TRACES,
     Recording,
     dependencies,
+    hidden_score,
     hidden_table,
     links_of,
     prove_sync,
+    recorder_table,
     shared_file,
     simulated_table,
     without_records,
@@ -169,6 +172,20 @@ def test_hidden_records_are_found_again(name: str) -> None:
 @pytest.mark.slow
 def test_the_table_of_hidden_records_has_a_line_per_trace_and_kind() -> None:
     assert len(list(hidden_table())) == 1 + 11
+
+
+@pytest.mark.shared
+def test_arrows_of_made_graphs_are_scored_with_and_without_them() -> None:
+    """Without arrows the fork B → D is not inferred from these replays, or it is: never anything wrong."""
+    score = hidden_score(hg.read_trace(SHARED / RECORDERS["Cuspy (made)"][0]))
+    assert (score.truths, score.wrong) == (12, 0)
+    assert score.missed <= 4
+
+
+@pytest.mark.shared
+@pytest.mark.slow
+def test_the_table_of_recorders_has_a_line_for_each() -> None:
+    assert len(list(recorder_table())) == 1 + len(RECORDERS)
 
 
 # -- simulated programs -----------------------------------------------------------------------------------------------

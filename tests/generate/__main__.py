@@ -6,7 +6,7 @@ Chakra's schema.
 
 from __future__ import annotations
 
-from hta_graph.chakra.schema import DESCRIPTOR
+from tests.generate.chakra_schema import SCHEMAS as DESCRIPTORS
 from tests.generate.chakra_schema import descriptor_bytes
 from tests.generate.made_files import SCHEMAS, made_files
 
@@ -19,7 +19,8 @@ def write_all() -> None:
             path.unlink()
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")
-    DESCRIPTOR.write_bytes(descriptor_bytes())
+    for descriptor in DESCRIPTORS:
+        descriptor.write_bytes(descriptor_bytes(descriptor))
 
 
 if __name__ == "__main__":

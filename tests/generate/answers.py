@@ -25,7 +25,18 @@ from tests.generate.properties import (
     share,
     text,
 )
-from tests.generate.shared_parts import EXTENT, FILE, HELD_UP_BY, JOB_VERDICT, NOTES, OF_ENGINE, STEP_LENGTHS, UNREAD
+from tests.generate.shared_parts import (
+    EXTENT,
+    FILE,
+    HELD_UP_BY,
+    JOB_VERDICT,
+    JUDGEMENT,
+    LOST_TIME,
+    NOTES,
+    OF_ENGINE,
+    STEP_LENGTHS,
+    UNREAD,
+)
 
 SCOPES = list_of(
     record({"file": FILE, "rank": integer("The rank."), "window": EXTENT}, "A window of one rank."),
@@ -56,12 +67,13 @@ def _answer(analysis: Analysis) -> Schema:
     properties = {
         "scopes": SCOPES,
         "conclusion": CONCLUSION,
+        **({"judgement": JUDGEMENT} if analysis.judges else {}),
         **KEYS.get(analysis.name, {}),
         "tables": _tables(analysis.name, tables),
         "notes": NOTES,
         "unread": UNREAD,
     }
-    return document(analysis.name, analysis.help, properties, ["unread"])
+    return document(analysis.name, analysis.help, properties, [*["judgement"] * analysis.judges, "unread"])
 
 
 def _tables(name: str, tables: Mapping[str, Table]) -> Schema:
@@ -94,6 +106,7 @@ def diff() -> Schema:
     }
     properties = {
         "scopes": SCOPES,
+        "judgement": LOST_TIME,
         "environment": list_of(_row(run_diff.TABLES["environment"]), "Differences in the environment of the runs."),
         **lengths,
         "steps": _both(_steps(of_run), "Steps of each run; empty for named windows."),

@@ -1,16 +1,19 @@
-"""The serialized descriptor of Chakra's schema, made of its text."""
+"""The serialized descriptors of the protobuf schemas, made of their texts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from google.protobuf import descriptor_pb2
 
-from hta_graph.chakra.schema import DESCRIPTOR, FILE_NAME
+from hta_graph.chakra import schema as chakra
+from hta_graph.trace.pftrace import schema as perfetto
 
-PROTO = DESCRIPTOR.with_name("et_def.proto")
+SCHEMAS: dict[Path, str] = {chakra.DESCRIPTOR: chakra.FILE_NAME, perfetto.DESCRIPTOR: perfetto.FILE_NAME}
+"""Descriptors as they are shipped, and their names; the text stands next to each."""
 
 _COMMENT = re.compile(r"//.*")
 _BLOCK = re.compile(r"(message|enum)\s+(\w+)\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
@@ -22,16 +25,17 @@ _PACKAGE = re.compile(r"package\s+(\w+)\s*;")
 _Field = descriptor_pb2.FieldDescriptorProto
 
 
-def descriptor_bytes() -> bytes:
-    """Return the descriptor of the schema as it is shipped."""
-    return bytes(_file_descriptor(PROTO.read_text(encoding="utf-8")).SerializeToString())
+def descriptor_bytes(descriptor: Path) -> bytes:
+    """Return a descriptor as it is shipped."""
+    text = descriptor.with_suffix(".proto").read_text(encoding="utf-8")
+    return bytes(_file_descriptor(text, SCHEMAS[descriptor]).SerializeToString())
 
 
-def _file_descriptor(text: str) -> Any:
-    """Read the part of the protobuf language that the schema uses: flat messages, enums, one ``oneof``."""
+def _file_descriptor(text: str, name: str) -> Any:
+    """Read the part of the protobuf language that the schemas use: flat messages, enums, one ``oneof`` each."""
     text = _COMMENT.sub("", text)
     package = _PACKAGE.search(text)
-    file = descriptor_pb2.FileDescriptorProto(name=FILE_NAME, syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(name=name, syntax="proto3")
     file.package = package[1] if package else ""
     blocks = _BLOCK.findall(text)
     enums = {name for kind, name, _ in blocks if kind == "enum"}

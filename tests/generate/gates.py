@@ -18,6 +18,7 @@ from tests.generate.properties import (
     share,
     text,
 )
+from tests.generate.shared_parts import JOB_VERDICT, LOST_TIME
 
 VALUE = "in the unit of the metric"
 DIFFERENCE = {
@@ -65,11 +66,17 @@ def gate() -> Schema:
         "limit_share": share("The limit, as a share of the baseline"),
         "baseline": record(SIDE, "The baseline."),
         "new": record(SIDE, "The new run."),
+        "job_verdict": JOB_VERDICT,
+        "late_rank": text(
+            "Which rank delays the new run; null if none is named, of one rank, and if new is a baseline file.",
+            null=True,
+        ),
         **DIFFERENCE,
         "detectable_share": number(
             "Smallest change that would have been a regression, as a share of the baseline (a fraction of one).",
             null=True,
         ),
+        "judgement": LOST_TIME,
         "exceeding": list_of(record(DIFFERENCE, "A difference."), "The differences that exceed noise and limit."),
         "phases": list_of(
             record(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analyses.questions.info import RECORDED_BY
 from hta_graph.graph.conversion import HOST_TIMES
 from hta_graph.model import BUILD_DIAGNOSTICS, EdgeKind, EventKind, Evidence, edge_kinds
 from hta_graph.trace.table import READING_DIAGNOSTICS
@@ -46,25 +47,41 @@ def info() -> Schema:
         "edges": record(
             dict.fromkeys(OF_ONE_RANK, counts), "Edges by kind, without empty kinds.", OF_ONE_RANK
         ),
+        "recorded_by": record(
+            {recorder: integer(f"Edges of {recorder.replace('_', ' ')}.") for recorder in RECORDED_BY},
+            "Edges that recorders of waits gave, by recorder.",
+        ),
         "diagnostics": DIAGNOSTICS_PART,
     }  # fmt: skip
+    rank["recording"] = record(
+        {
+            "is_whole": boolean("Whether all launched work has a row."),
+            "launch_calls": integer("Calls that leave a row of the GPU in a whole recording."),
+            "launch_calls_without_row": integer("Those whose row is not in the file."),
+            "not_recorded_ns": ns("Time in which work may run that has no row, and nothing else runs"),
+            "missing": list_of(text("A sentence."), "What is missing."),
+        },
+        "What the recording lacks.",
+    )
     properties = {"ranks": list_of(record(rank, "A rank."), "Contents of each rank's trace."), "unread": UNREAD}
     return document("info", "Contents of traces, and of their graphs.", properties, ["unread"])
 
 
+EVENT = {
+    "rank": RANK_OF_JOB,
+    "event_index": integer("Index in traceEvents of its file, from 0."),
+    "kind": one_of(KINDS, "What it is."),
+    "name": text("Its name."),
+    "lane": text("Its thread (thread PID:TID) or stream (stream DEVICE:CONTEXT:STREAM)."),
+    "start_ns": ns("Start time in its file, absolute (for a job: in job time)"),
+    "end_ns": ns("End time in its file, absolute (for a job: in job time)"),
+    "host_start_ns": ns("Start time in host time; present if GPU events were moved to the host's clock"),
+    "host_end_ns": ns("End time in host time; present if GPU events were moved to the host's clock"),
+}
+
+
 def graph() -> Schema:
     """Return the schema of a dumped graph."""
-    event = {
-        "rank": RANK_OF_JOB,
-        "event_index": integer("Index in traceEvents of its file, from 0."),
-        "kind": one_of(KINDS, "What it is."),
-        "name": text("Its name."),
-        "lane": text("Its thread (thread PID:TID) or stream (stream DEVICE:CONTEXT:STREAM)."),
-        "start_ns": ns("Start time in its file, absolute (for a job: in job time)"),
-        "end_ns": ns("End time in its file, absolute (for a job: in job time)"),
-        "host_start_ns": ns("Start time in host time; present if GPU events were moved to the host's clock"),
-        "host_end_ns": ns("End time in host time; present if GPU events were moved to the host's clock"),
-    }
     edge: dict[str, Schema] = {
         "kind": one_of([kind.label for kind in EdgeKind], "Why the target could not have happened before the source."),
         "evidence": one_of([found.label for found in Evidence], RECORDED_OR_INFERRED),
@@ -90,7 +107,7 @@ def graph() -> Schema:
         "rank": RANK,
         "ranks": RANKS,
         "rendezvous": list_of(record(meeting, "A rendezvous of ranks."), "For a job: its rendezvous."),
-        "events": list_of(record(event, "An event.", ["rank", *HOST_TIMES]), "All events, in file order."),
+        "events": list_of(record(EVENT, "An event.", ["rank", *HOST_TIMES]), "All events, in file order."),
         "edges": list_of(
             record(edge, "An edge.", ["source_rank", "target_rank", "rendezvous", "rule"]), "All edges, kind by kind."
         ),

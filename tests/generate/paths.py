@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from analyses.advice.verdict import WHY_REPRESENTATIVE
+from analyses.judgement.verdict import WHY_REPRESENTATIVE
 from hta_graph.attribution.replayed_names import EVIDENCE
+from hta_graph.graph.conversion import HOST_TIMES
 from hta_graph.model import EdgeKind, Evidence
+from tests.generate.graphs import EVENT
 from tests.generate.properties import (
     Schema,
     boolean,
@@ -32,6 +34,8 @@ from tests.generate.shared_parts import (
     HELD_UP_BY,
     JOB_PARTS,
     JOB_VERDICT,
+    JUDGED,
+    JUDGEMENT,
     NEAR,
     OF_ENGINE,
     RANK,
@@ -95,6 +99,7 @@ def critical_path() -> Schema:
     properties = {
         "file": FILE,
         "rank": RANK,
+        "judgement": JUDGEMENT,
         "verdict": VERDICT,
         "window": WINDOW,
         "job_verdict": JOB_VERDICT,
@@ -113,9 +118,29 @@ def critical_path() -> Schema:
         "critical-path",
         "The critical path of a window: the chain of work that determines its length.",
         properties,
-        [*JOB_PARTS, "steps", "segments_merged", "near", "unread"],
+        ["judgement", *JOB_PARTS, "steps", "segments_merged", "near", "unread"],
         definitions={"finding": FINDING, "step": STEP, "clock": CLOCK},
         together=OF_A_JOB,
+    )
+
+
+def evidence() -> Schema:
+    """Return the schema of the events behind a finding."""
+    event = record(
+        {
+            "time_ns": ns("Its time in the window, and in the iteration before it"),
+            "path_ns": ns("The same on the critical path"),
+            "bound_by": bound_by("Class of that time."),
+            **EVENT,
+        },
+        "An event that the change of the finding touches.",
+        ["rank", *HOST_TIMES],
+    )
+    return document(
+        "critical-path-evidence",
+        "The events behind a finding: critical-path --evidence.",
+        {"file": FILE, "finding": JUDGED, "events": list_of(event, "Most time on the path first."), "unread": UNREAD},
+        ["unread"],
     )
 
 
@@ -165,6 +190,7 @@ def report() -> Schema:
         "report",
         "The verdict of a job and of each of its ranks: report --json.",
         {
+            "judgement": JUDGEMENT,
             "verdict": VERDICT,
             "job_verdict": JOB_VERDICT,
             "job": job,
@@ -244,6 +270,7 @@ def what_if() -> Schema:
     properties = {
         "file": FILE,
         "rank": RANK,
+        "judgement": JUDGEMENT,
         "ranks": RANKS,
         "window": WINDOW,
         "steps": STEPS,
@@ -320,6 +347,6 @@ def what_if() -> Schema:
         "what-if",
         "Length of a window after changes; without changes, the largest savings.",
         properties,
-        ["ranks", "steps", "latency", "of_steps", "curve", "near", "unread"],
+        ["judgement", "ranks", "steps", "latency", "of_steps", "curve", "near", "unread"],
         definitions={"step": STEP},
     )

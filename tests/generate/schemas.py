@@ -16,6 +16,7 @@ def every_schema() -> dict[str, Schema]:
     return {
         "critical-path": paths.critical_path(),
         "critical-path-per-step": paths.per_step(),
+        "critical-path-evidence": paths.evidence(),
         "what-if": paths.what_if(),
         "report": paths.report(),
         "info": graphs.info(),

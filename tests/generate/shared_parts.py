@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import get_args
 
-from analyses.advice.gains import NOTHING_SUGGESTED
 from analyses.advice.job_verdict import REASONS
 from analyses.advice.rules import RULES
+from analyses.judgement.findings import Confidence as FindingConfidence
+from analyses.judgement.findings import Kind
+from analyses.judgement.verdict import NOTHING_SUGGESTED
 from hta_graph.graph.dependency_graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
 from hta_graph.multi_rank.job_verdict import Firmness, Pattern, VerdictScope
@@ -178,6 +180,31 @@ FINDING = record(
     },
     "A finding of a rule about the path.",
 )
+JUDGED = record(
+    {
+        "id": text("Its name, the same in every command: kind and what it is about."),
+        "kind": one_of([*get_args(Kind)], "A change, a rank like the others, a cause, one item, or what to record."),
+        "name": text("What it is about."),
+        "change": list_of(text("An argument."), "Arguments of what-if that reproduce the saving; empty without any."),
+        "saves_ns": ns("Saving by replay; null if unknown", null=True),
+        "saves_at_most_ns": ns("What the rows allow; null if unknown", null=True),
+        "expected_ns": ns("The saving times what such claims were found to be worth; null if unknown", null=True),
+        "confidence": one_of([*get_args(FindingConfidence)], "How sure the saving is."),
+        "reason": text("Why it is not surer; null if nothing is to be said.", null=True),
+        "window": EXTENT,
+        "text": text("The finding."),
+    },
+    "A finding about the window.",
+)
+LOST = {
+    **JUDGED,
+    "properties": {
+        **JUDGED["properties"],
+        "window": record({"label": text("What is compared.")}, "What lengths are of: all compared steps of both runs."),
+    },
+}
+LOST_TIME = list_of(LOST, "What the second run lost, beyond noise first; the same list in diff and gate.")
+JUDGEMENT = list_of(JUDGED, "What the window shows, first what a reader can count on most.")
 VERDICT = list_of(defined("finding"), "The verdict first, then advice, largest saving first.")
 
 CLOCK = record(

@@ -12,7 +12,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.advice.facts import PathFacts
-from analyses.advice.verdict import replayed_advice
+from analyses.judgement.verdict import replayed_advice
 from analyses.questions.catalogue import CATALOGUE
 from hta_graph.graph.handoffs import autograd_bursts
 from tests.support.command_line import run_command

@@ -161,6 +161,26 @@ def clock_fault(folder: Path) -> hg.CriticalPath:
     return path_of(trace, folder)
 
 
+def not_recorded(folder: Path) -> hg.CriticalPath:
+    """A call waits for a kernel that was launched and has no row."""
+    trace = TraceBuilder()
+    trace.launch(GEMM, (0, 10), (16, 60), 1)
+    trace.call("cudaLaunchKernel", 20, 30, 2)
+    trace.call("cudaStreamSynchronize", 40, 400, 3)
+    trace.op("aten::add_", 402, 430)
+    return path_of(trace, folder)
+
+
+def stream_held(folder: Path) -> hg.CriticalPath:
+    """Two kernels, and a host function that is enqueued between their launches."""
+    trace = TraceBuilder()
+    trace.launch(GEMM, (0, 10), (16, 60), 1)
+    trace.call("cudaLaunchHostFunc", 14, 24, 2)
+    trace.launch("add", (28, 38), (360, 400), 3)
+    trace.call("cudaStreamSynchronize", 42, 403, 4)
+    return path_of(trace, folder)
+
+
 def unknown(folder: Path) -> hg.CriticalPath:
     """A kernel that starts late in a long recording, for no visible cause."""
     trace = TraceBuilder()
@@ -191,5 +211,7 @@ REASONS: Mapping[Reason, Drawing] = {
     Reason.OTHER_RANK: other_rank,
     Reason.CLOCK_FAULT: clock_fault,
     Reason.UNKNOWN: unknown,
+    Reason.NOT_RECORDED: not_recorded,
+    Reason.STREAM_HELD: stream_held,
 }
 """Each stands in its program's path, but ``OTHER_RANK``: where ranks are compared a path goes to the late one."""

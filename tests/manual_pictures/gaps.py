@@ -106,6 +106,14 @@ def launch_unknown(folder: Path) -> hg.CriticalPath:
     return path_of(trace, folder)
 
 
+def not_recorded(folder: Path) -> hg.CriticalPath:
+    trace = first_kernel()
+    trace.op("aten::mm", 14, 30)
+    trace.call("cudaLaunchKernel", 16, 26, 5)
+    trace.call("cudaStreamSynchronize", 32, 76, 6)
+    return second_kernel(trace, 80, folder)
+
+
 def unknown(folder: Path) -> hg.CriticalPath:
     trace = first_kernel()
     trace.launch("relu", (12, 20), (360, 400), 9)
@@ -151,6 +159,7 @@ GAPS: Mapping[GapCause, Drawing] = {
     GapCause.UNKNOWN: unknown,
     GapCause.NO_MORE_WORK: no_more_work,
     GapCause.OTHER_RANK: other_rank,
+    GapCause.NOT_RECORDED: not_recorded,
 }
 """Each cause is one of those that ``idle-time`` finds in its program."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,15 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.multi_rank import rank_delays
-from hta_graph.multi_rank.job_verdict import JobVerdict, chance_of, delays_by_step, job_verdict, wait_causes
+from hta_graph.multi_rank.job_verdict import (
+    JobVerdict,
+    chance_of,
+    delays_by_step,
+    job_verdict,
+    late_recordings,
+    missing_ranks,
+    wait_causes,
+)
 from tests.matching_accuracy import SCENARIOS
 from tests.simulator.ranks import (
     Clock,
@@ -22,6 +31,7 @@ from tests.simulator.ranks import (
     ddp,
     experts,
     fsdp,
+    parameter_server,
     pipeline,
     record_job,
     simulate_job,
@@ -46,8 +56,9 @@ def simulated(
     backend: Backend = "nccl",
     recording: Recording | None = None,
     steps: int = STEPS,
+    ranks: int = 4,
 ) -> hg.JobGraph:
-    shape = JobShape(ranks=4, steps=steps, layers=3, seed=3, backend=backend, faults=faults)
+    shape = JobShape(ranks=ranks, steps=steps, layers=3, seed=3, backend=backend, faults=faults)
     recorded = record_job(simulate_job(kind(shape)), recording or Recording(), folder)
     return hg.read_job(recorded.paths)
 
@@ -85,6 +96,25 @@ def test_the_late_rank_is_named_with_its_steps_and_its_delay(
 
 
 @pytest.mark.sampled(2)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_long_delay_hides_no_steady_one(tmp_path: Path, kind: Kind, backend: Backend) -> None:
+    faults = [*late(2, *range(STEPS)), *late(2, 4, ns=6 * DELAY_NS)]
+    found = job_verdict(simulated(tmp_path, kind, faults, backend=backend))
+    assert (found.rank, found.firmness, found.pattern) == (2, "firm", "every_step")
+    assert abs(found.median_caused_ns / DELAY_NS - 1) < 0.15
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("kind", [ddp, fsdp, tensor_parallel])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_delay_that_grows_is_in_every_step_that_it_lengthens(tmp_path: Path, kind: Kind, backend: Backend) -> None:
+    faults = [fault for step in range(8) for fault in late(2, step, ns=(step + 1) * DELAY_NS // 2)]
+    found = job_verdict(simulated(tmp_path, kind, faults, backend=backend, steps=8))
+    assert (found.rank, found.firmness, found.pattern) == (2, "firm", "every_step")
+
+
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", [fsdp, tensor_parallel])
 def test_a_rank_that_ends_its_step_late_delays_the_next_one_by_all_of_that(tmp_path: Path, kind: Kind) -> None:
     """Its own next step is short: the others are there already."""
@@ -106,6 +136,29 @@ def test_nobody_is_accused_where_nobody_is_late(tmp_path: Path, kind: Kind, back
     assert found.pattern != "rotating"
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("ranks", [3, 4])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_worker_that_a_server_receives_from_first_is_not_late(tmp_path: Path, ranks: int, backend: Backend) -> None:
+    """Without it the server waits as long for the next one; a worker that works longer than those is late."""
+    none, one = (
+        job_verdict(simulated(tmp_path / name, parameter_server, faults, backend=backend, ranks=ranks))
+        for name, faults in (("none", []), ("one", late(2, *range(STEPS))))
+    )
+    assert (none.rank, one.rank, one.pattern) == (None, 2, "every_step")
+    assert abs(one.median_caused_ns / DELAY_NS - 1) < 0.15
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("slow", [0, 2, 3])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_stage_that_is_always_slow_is_named_in_few_steps(tmp_path: Path, slow: int, backend: Backend) -> None:
+    found = job_verdict(simulated(tmp_path, partial(pipeline, slower={slow: 5}), backend=backend, steps=4))
+    assert (found.rank, found.firmness, found.reason, found.pattern) == (slow, "hedged", "by_chance", "every_step")
+    both = job_verdict(simulated(tmp_path / "two", partial(pipeline, slower={1: 5, 2: 5}), backend=backend, steps=4))
+    assert both.rank is None
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -122,7 +175,19 @@ def test_ranks_that_are_late_in_turn_are_named_with_their_steps(tmp_path: Path, 
 def test_a_recording_that_begins_later_accuses_nobody(tmp_path: Path) -> None:
     """Before ranks have met, nothing says that the one that is seen last was late."""
     job = simulated(tmp_path, ddp, recording=Recording(windows={3: (4_000_000, 1 << 62)}))
-    assert job_verdict(job).rank is None
+    found = job_verdict(job)
+    assert found.rank is None
+    (late,) = late_recordings(job, found).items()
+    assert late[0] == 3
+    assert late[1] > 3_000_000
+    whole = simulated(tmp_path / "whole", ddp)
+    assert late_recordings(whole, job_verdict(whole)) == {}
+
+
+def test_ranks_without_a_trace_are_known_by_the_size_of_the_job(tmp_path: Path) -> None:
+    paths = record_job(simulate_job(ddp(JobShape(ranks=4, steps=2))), Recording(), tmp_path).paths
+    assert missing_ranks(hg.read_job(paths)) == ()
+    assert missing_ranks(hg.read_job([paths[0], paths[3]])) == (1, 2)
 
 
 def test_where_most_waiting_has_no_cause_that_is_said_and_who_comes_last(tmp_path: Path) -> None:

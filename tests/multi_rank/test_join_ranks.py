@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 import hta_graph as hg
-from analyses.advice.verdict import verdict_sentences
+from analyses.judgement.verdict import verdict_sentences
 from hta_graph.base.errors import QueryError
 from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, RankClock

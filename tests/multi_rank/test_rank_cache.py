@@ -20,7 +20,7 @@ from hta_graph.trace.rank_files import RankFile
 from tests.support.cache_entries import Damage, flipped, swapped, truncated
 from tests.support.command_line import PROGRAM, one_error, run_command
 from tests.support.deep_tests import cases, deep
-from tests.support.large_jobs import Said, generated_job
+from tests.support.large_jobs import Said, comparable, generated_job
 
 RANKS = 4
 ALWAYS = ("--summaries", "always")
@@ -58,7 +58,8 @@ def test_the_second_question_is_answered_by_what_is_kept(
     kept = {path: path.read_bytes() for path in entries(tmp_path)}
     assert {path.suffix for path in kept} == {".hta-graph"}
     without_making(monkeypatch)
-    assert asked(capsys, job, tmp_path, command) == first == whole
+    assert asked(capsys, job, tmp_path, command) == first
+    assert comparable(first) == comparable(whole)
     assert {path: path.read_bytes() for path in entries(tmp_path)} == kept
 
 
@@ -93,6 +94,7 @@ def test_of_kept_graphs_processes_read_the_communications_only_where_these_are_m
     assert run_command(capsys, "info", job, "--cache", tmp_path)[0] == 0
     sizes = sorted(text_size(path) + FILE_OVERHEAD_TEXT for path in job.iterdir())
     monkeypatch.setattr("hta_graph.multi_rank.read_ranks.MIN_PARALLEL_TEXT", sum(sizes[:-1]) // limit)
+    monkeypatch.setattr("hta_graph.multi_rank.read_ranks.processor_count", lambda: RANKS)
     monkeypatch.setattr("hta_graph.multi_rank.workers.worker_processes.can_start_processes", lambda: True)
     assert run_command(capsys, "critical-path", job, "--cache", tmp_path) == expected
     assert len(started) == read_by_processes
@@ -136,7 +138,8 @@ def test_a_changed_trace_is_read(capsys: pytest.CaptureFixture[str], job: Path, 
             (mine / path.name).write_bytes(path.read_bytes())
             os.utime(mine / path.name, (1, 1))
         found = asked(capsys, mine, tmp_path / "cache")
-    assert found == run_command(capsys, "stragglers", mine, "--json", "-", "--skeletons", "never")
+    whole = run_command(capsys, "stragglers", mine, "--json", "-", "--skeletons", "never")
+    assert comparable(found) == comparable(whole)
 
 
 @pytest.mark.slow
@@ -237,7 +240,8 @@ def test_a_folder_that_takes_nothing_keeps_nothing(
     (cache := tmp_path / "cache").mkdir(mode=0o555)
     expected = run_command(capsys, "stragglers", job, "--json", "-", "--skeletons", "never")
     status, out, err = asked(capsys, job, cache)
-    assert ((status, out), err.count("continuing without it")) == (expected[:2], 1)
+    assert err.count("continuing without it") == 1
+    assert comparable((status, out, "")) == comparable(expected)
     assert list(cache.iterdir()) == []
 
 
@@ -251,7 +255,8 @@ def test_a_full_disk_keeps_nothing(
     expected = run_command(capsys, "stragglers", job, "--json", "-", "--skeletons", "never")
     monkeypatch.setattr("hta_graph.store.cache_folder.entry_pieces", full)
     status, out, err = asked(capsys, job, tmp_path)
-    assert ((status, out), err.count("continuing without it")) == (expected[:2], 1)
+    assert err.count("continuing without it") == 1
+    assert comparable((status, out, "")) == comparable(expected)
     assert entries(tmp_path) == []
 
 
@@ -268,6 +273,6 @@ def test_runs_at_once_share_a_folder(capsys: pytest.CaptureFixture[str], job: Pa
         ]  # fmt: skip
         for process in running:
             out, err = process.communicate(timeout=60)
-            assert (process.returncode, out, err) == expected, round_
+            assert comparable((process.returncode, out, err)) == comparable(expected), round_
     assert len(entries(tmp_path)) == RANKS
     assert all(path.suffix == ".hta-graph" for path in entries(tmp_path))

@@ -15,6 +15,7 @@ QUICK = (
     ("ddp", "nccl", 100),
     ("fsdp", "gloo", 2),
     ("rooted", "nccl", 1),
+    ("rooted", "gloo", 1),
     ("tensor", "gloo", 3),
     ("pipeline", "nccl", 1),
 )

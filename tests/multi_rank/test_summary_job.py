@@ -18,6 +18,7 @@ from tests.support.command_line import PROGRAM, run_command
 from tests.support.dask_cluster import cluster
 from tests.support.deep_tests import deep
 from tests.support.large_jobs import JobOf, asked_with, comparable, generated_job, jobs_written_once, only_difference
+from tests.support.two_rank_job import one_rank
 from tests.support.worker_tasks import working_children
 
 COMMANDS = ("stragglers", "collectives", "critical-path", "what-if")
@@ -48,6 +49,23 @@ ASKED = [
 ]
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see processes")
+
+
+@pytest.mark.parametrize("command", ["stragglers", "critical-path", "what-if"])
+def test_few_rows_tell_of_lost_launches_as_all_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    for rank in range(2):
+        trace = one_rank(rank)
+        if rank:
+            trace.call("cudaLaunchKernel", 150, 152, 8)
+            trace.call("cudaLaunchKernel", 153, 155, 9)
+            trace.launch("gemm", (176, 178), (188, 195), 10)
+        trace.write(tmp_path / f"rank{rank}.json")
+    said = [run_command(capsys, command, tmp_path, "--summaries", kept) for kept in ("never", "always")]
+    assert said[0][:2] == said[1][:2]
+    first = said[0][1].splitlines()[0]
+    assert ("2 of 9 launch calls have no recorded GPU activity" if command == "stragglers" else "not recorded") in first
 
 
 @pytest.fixture(scope="module")

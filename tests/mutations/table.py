@@ -81,7 +81,7 @@ test_check
     check.duration_violations: never 2; constant 4=2 ** 80
     check.is_group_key: constant 5=32
 test_claims test_gains
-    gains.Gain.ns: bare 3
+    pricing.Gain.ns: bare 3
 test_class_colours
     path_overlay.CLASS_TITLE: constant 12='data_loading (data_loading)'
 test_clock_estimate
@@ -142,9 +142,8 @@ test_every_column
     paths/critical_path.CriticalPath.coverage: drop 1
     questions/attribution.attribution: other 1
     questions/hardware_counters._sums_by_operator: drop 6
-    questions/idle_time._causes_per_stream: other 1
     questions/idle_time._gaps_per_stream: other 3
-    questions/idle_time._scope_causes: other 2
+    questions/idle_time._share_of_idle: other 1
     questions/idle_time._scope_longest: bare 22
     questions/kernel_breakdown._described_groups: drop 10
     questions/kernel_breakdown.kernel_breakdown: other 3
@@ -169,7 +168,7 @@ test_gain_curves
     gain_curves._group_equal_gains: opposite 1
     gain_curves._turning_point: drop 4
 test_gains
-    gains.Gains._largest_of: never 1
+    pricing.Gains._largest_of: never 1
 test_gloo_events
     gloo_events._arrival_times: without 9
     gloo_events._calls_of_rows: bare 41
@@ -253,7 +252,7 @@ test_known_tool_errors test_brute_force test_invariants test_host_poll test_stre
     from_trace._without_clock_faults: constant 1=2 ** 60; constant 1=0
     from_trace._without_cycles: bare 5
     from_trace.build_without_log: without 11
-    columnize._assemble_trace: bare 40
+    columnize._assemble_trace: bare 45
     columnize._sort_names: bare 3
     columnize.assemble_traces: drop 3
     context.blocking_copies: drop 3-4
@@ -280,12 +279,12 @@ test_known_tool_errors test_brute_force test_invariants test_host_poll test_stre
     stream_queues.StreamQueues.last_on: opposite 2
     stream_queues.StreamWaits._capture_all: bare 43
     stream_queues.rows_with_latest_end: bare 12
+    streams._around_graphs: exchange 10
     streams._resolved_waits_as_edges: exchange 12
     streams.execution: exchange 2
-    streams.graph_order: exchange 8
     streams.launch: exchange 5
     streams.queue_full: exchange 6
-    streams.stream_order: boundary 1; bare 6; exchange 1; exchange 4
+    streams._along_streams: boundary 1; bare 6; exchange 1; exchange 4
     synchronization._names_its_event: drop 5
     synchronization.blocking_copy: exchange 3
     synchronization.host_poll: exchange 31
@@ -303,8 +302,7 @@ test_lanes_picture
 test_launch_stats test_idle_time
     arrays.percentiles_by: drop 28
 test_launches_by_external_id
-    read._unique_rows: opposite 1
-    read.match_launches_by_external_id: drop 10
+    unnumbered_launches._unique_rows: opposite 1
     streams.launch: never 1
 test_leaks
     allowlist.ArgumentAllowlist.of: drop 9
@@ -422,7 +420,7 @@ test_replay
     replay_graph._lags_of_causes: bare 10
 test_rules
     facts.NOTABLE_SHARE: constant 1=0.0001
-    facts.PathFacts.pause_times: without 8
+    facts.PathFacts._of_host: without 8
     gpu_rules.exposed_communication: drop 4
     gpu_rules.gloo_communication: exchange 4
     host_rules._between_steps: other 10
@@ -507,9 +505,9 @@ test_unexplained_reasons
     significance.is_improbable: drop 2; drop 10
     unexplained_reasons._first_work_long_queued: drop 10-11
     unexplained_reasons._may_lack_first_node: drop 5-6
-    unexplained_reasons._positions_in_launches: bare 42; exchange 18
     unexplained_reasons._recurs_in_graph_replays: drop 14; drop 16
-    unexplained_reasons.replays_with_hole: drop 18
+    unrecorded_work._positions_in_launches: bare 42; exchange 18
+    unrecorded_work.replays_with_hole: drop 18
 test_unmatched
     match_checks.ambiguous_matches: never 2
     match_checks.causally_possible: drop 1

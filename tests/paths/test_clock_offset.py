@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from analyses.advice.verdict import verdict
 from analyses.display.console import text_of
+from analyses.judgement.verdict import verdict
 from analyses.questions.critical_path import PathText, path_lines
 from analyses.questions.info import info_document, info_lines
 from hta_graph.paths.time_accounting import explained_lags

@@ -14,7 +14,7 @@ from analyses.advice.facts import PathFacts
 from analyses.advice.rules import RULES
 from analyses.questions.critical_path import path_document
 from hta_graph.base.text.json_text import to_json
-from hta_graph.paths.unexplained_reasons import replays_with_hole
+from hta_graph.paths.unrecorded_work import replays_with_hole
 from tests.support.cuda_graph_replay import queued_replays, replayed_graph
 from tests.support.deep_tests import deep
 from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
@@ -56,16 +56,16 @@ def test_replays_that_show_a_shorter_hole_do_not_count(tmp_path: Path) -> None:
     assert [count.tolist() for count in counts] == [[3], [2]]
 
 
-@pytest.mark.parametrize(("end_before", "reason"), [(1, "unknown"), (60, "missing_graph_node")])
+@pytest.mark.parametrize(("end_before", "expected"), [(1, set()), (12, set()), (60, {"missing_graph_node"})])
 def test_a_hole_in_which_another_lane_of_the_launch_works_is_no_missing_node(
-    tmp_path: Path, end_before: float, reason: str
+    tmp_path: Path, end_before: float, expected: set[str]
 ) -> None:
     """A node that joins two branches starts when the longer one ends; after one that ended long before it does not."""
     trace = replayed_graph([400] * 3)
     for number in (1, 2, 3):
         began = 440 * (number - 1) + 20
         trace.kernel("branch", began, began + 400 - end_before, number, stream=20)
-    assert {found for found, *_ in reasons(trace.graph(tmp_path))} == {reason}
+    assert {found for found, *_ in reasons(trace.graph(tmp_path))} == expected
 
 
 @pytest.mark.shared
@@ -291,3 +291,68 @@ def test_the_smallest_replays_and_beginnings_have_their_reasons(name: str) -> No
     reason, count = MOST[name]
     assert max(path.by_reason_ns, key=path.by_reason_ns.__getitem__, default=None) == reason
     assert (path.unexplained.reason == reason).sum() == count
+
+
+# -- streams that a call holds ----------------------------------------------------------------------------------------
+
+HOLDS = (
+    "cudaLaunchHostFunc",
+    "cudaStreamAddCallback",
+    "cuLaunchHostFunc",
+    "hipLaunchHostFunc_spt",
+    "cuStreamWaitValue32_v2",
+)
+
+
+def held(call: str = "cudaLaunchHostFunc", at: float = 6, tid: int = 1) -> TraceBuilder:
+    """Two kernels with a hole between them, a call somewhere, and a wait for the second one."""
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 40), 1)
+    trace.call(call, at, at + 2, 2, tid=tid)
+    trace.launch("add", (12, 16), (600, 640), 3)
+    trace.call("cudaStreamSynchronize", 20, 643, 4)
+    return trace
+
+
+@pytest.mark.parametrize("call", HOLDS)
+def test_a_call_between_two_launches_may_have_held_the_stream(call: str, tmp_path: Path) -> None:
+    graph = held(call).graph(tmp_path)
+    assert reasons(graph) == [("stream_held", "cudaStreamSynchronize", "add")]
+    path = hg.critical_path(graph, hg.whole())
+    said = [finding for finding in path_document(path)["verdict"] if finding["rule"] == "unexplained"]
+    assert f"that held the stream. {call} was called before it." in said[0]["text"]
+    advice = [finding["text"] for finding in path_document(path)["verdict"] if finding["rule"] == "causes_not_recorded"]
+    assert advice[0].startswith("Annotate the host function, or the code that writes the memory")
+
+
+@pytest.mark.parametrize(
+    ("call", "at", "tid"),
+    [
+        ("cudaFuncGetAttributes", 6, 1),
+        ("cuStreamWriteValue32_v2", 6, 1),  # holds nothing
+        ("cudaLaunchHostFunc", -5, 1),  # before the launch before
+        ("cudaLaunchHostFunc", 17, 1),  # behind the launch
+        ("cudaLaunchHostFunc", 6, 2),  # on a thread that launches nothing
+    ],
+)
+def test_what_cannot_have_held_it_is_not_named(call: str, at: float, tid: int, tmp_path: Path) -> None:
+    assert reasons(held(call, at, tid).graph(tmp_path)) == [("unknown", "cudaStreamSynchronize", "add")]
+
+
+def test_a_wait_that_outlasts_the_work_may_be_for_a_host_function(tmp_path: Path) -> None:
+    """The host function is the last item of the stream: the synchronization returns when it has."""
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 40), 1)
+    trace.call("cudaLaunchHostFunc", 6, 8, 2)
+    trace.call("cudaStreamSynchronize", 10, 643, 4)
+    trace.op("aten::item", 650, 660)
+    (found,) = reasons(trace.graph(tmp_path))
+    assert found[:2] == ("stream_held", "cudaStreamSynchronize")
+
+
+def test_each_hole_has_the_call_before_its_own_launch(tmp_path: Path) -> None:
+    trace = held()
+    trace.launch("mul", (700, 705), (710, 740), 5)
+    trace.launch("sub", (706, 710), (1_300, 1_340), 6)
+    trace.call("cudaStreamSynchronize", 715, 1_343, 7)
+    assert [reason for reason, _, _ in reasons(trace.graph(tmp_path))] == ["stream_held", "unknown"]

@@ -208,7 +208,7 @@ def operator_scaled(subject: Subject, rng: random.Random) -> Edit | None:
     if not names:
         return None
     name, factor = rng.choice(names), rng.choice(FACTORS)
-    return Edit(_inside(Op, name, factor), (("scale", f"operator:{name}", factor),))
+    return Edit(inside(Op, name, factor), (("scale", f"operator:{name}", factor),))
 
 
 def annotation_scaled(subject: Subject, rng: random.Random) -> Edit | None:
@@ -220,10 +220,12 @@ def annotation_scaled(subject: Subject, rng: random.Random) -> Edit | None:
         return None
     name, factor = rng.choice(names), rng.choice(FACTORS)
     asked = (("scale", f"annotation:{name}", factor),)
-    return Edit(_inside(Annotation, name, factor), asked, graph_factor=factor if name == COMPILED else 1.0)
+    return Edit(inside(Annotation, name, factor), asked, graph_factor=factor if name == COMPILED else 1.0)
 
 
-def _inside(kind: type[Op | Annotation], name: str, factor: float) -> Change:
+def inside(kind: type[Op | Annotation], name: str, factor: float) -> Change:
+    """Let scopes of a name, with everything inside and all that they launch, take so many times as long."""
+
     def change(own: Statement, around: Around) -> Statement:
         scopes = (*around, own)
         inside = any(isinstance(scope, kind) and scope.name == name for scope in scopes)
@@ -252,7 +254,7 @@ def loading_free(subject: Subject, rng: random.Random) -> Edit | None:
     del rng
     if LOADER not in subject.operators():
         return None
-    return Edit(_inside(Op, LOADER, 0.0), (("scenario", "data_loading_free"),))
+    return Edit(inside(Op, LOADER, 0.0), (("scenario", "data_loading_free"),))
 
 
 def syncs_free(subject: Subject, rng: random.Random) -> Edit | None:

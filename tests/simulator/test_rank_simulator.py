@@ -29,13 +29,14 @@ from tests.simulator.ranks import (
     wide,
 )
 from tests.simulator.ranks.communication_statements import Await, Kind, Meet
-from tests.simulator.ranks.rendezvous import Member
+from tests.simulator.ranks.rendezvous import Member, awaited_ranks
 from tests.support.deep_tests import deep
 
 pytestmark = pytest.mark.sampled(2)
 
 US = 1_000
 LINE = Stream(23)
+ROOTED: tuple[Kind, ...] = ("broadcast", "gather", "scatter")
 SCENARIOS = {make.__name__: make for make in (ddp, fsdp, pipeline, tensor_parallel, experts, rooted)}
 
 
@@ -82,6 +83,16 @@ def test_only_who_takes_from_the_root_waits_for_it() -> None:
     assert waits_of(job_of("broadcast", 0, 100, 30, other=1)) == [100, 0, 70]
     assert waits_of(job_of("gather", 0, 100, 30, other=2)) == [0, 0, 70]
     assert after_first_arrival(job_of("gather", 0, 100, 30, other=2)) == [50, 150, 150]
+
+
+def test_on_cpus_who_gives_waits_for_who_takes() -> None:
+    group = Group("0", (0, 1, 2, 3))
+    awaited = {
+        kind: [sorted(awaited_ranks(Meet(kind, group, US, LINE, 8, 0, on_cpu=True), rank)) for rank in group.ranks]
+        for kind in ROOTED
+    }
+    leaves = [[1, 2, 3], [0], [0], [0]]
+    assert awaited == {"broadcast": [[1, 2], [0, 3], [0], [0, 1]], "gather": leaves, "scatter": leaves}
 
 
 def test_a_send_waits_for_its_receiver_unless_it_goes_into_a_buffer() -> None:

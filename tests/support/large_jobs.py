@@ -65,7 +65,7 @@ def comparable(said: Said) -> Said:
         "verdict": [one for one in document.get("verdict", ()) if one["rule"] not in RULES_OF_ALL_ROWS],
         "scenarios": [one for one in document.get("scenarios", ()) if one["name"] not in COMPARES_RANKS],
     }
-    less = {key: value for key, value in document.items() if key != "curve"}
+    less = {key: value for key, value in document.items() if key not in ("curve", "judgement")}
     less |= {key: value for key, value in kept.items() if key in document}
     return status, json.dumps(less), err
 

@@ -236,6 +236,22 @@ WRITTEN_BY_OTHERS: dict[str, tuple[bytes, str]] = {
         .encode(),
         "it looks like Horovod's timeline",
     ),
+    "NCCL's plugin": (
+        json.dumps([
+            {"name": "AllReduce", "cat": cat, "ph": ph, "id": 0, "pid": 1, "tid": 1, "ts": 1.5}
+            for cat in ("GROUP_API", "COLL_API") for ph in "be"
+        ] + [{}]).encode(),
+        "it looks like NCCL's profiler plugin",
+    ),
+    "NCCL's plugin of 2024": (
+        json.dumps([{"name": "ProgressSend", "cat": cat, "ph": "b", "id": 0, "ts": 1.5} for cat in ("COLL", "PROXY")])
+        .encode(),
+        "it looks like NCCL's profiler plugin",
+    ),
+    "asynchronous rows alone": (
+        chrome([{"ph": "b", "cat": "requests", "name": "a", "id": 1, "ts": 1}], displayTimeUnit="ns"),
+        "no event has a category of PyTorch's profiler (found: requests)",
+    ),
     "Chromium": (chrome([_bar("RunTask", cat="toplevel"), _bar("V8.Run", cat="v8")]), "it looks like Chromium"),
     "a program of one's own": (
         chrome([_bar("load", cat="io"), _bar("train", cat="phase")]),
@@ -244,3 +260,27 @@ WRITTEN_BY_OTHERS: dict[str, tuple[bytes, str]] = {
     "rows without a category": (chrome([_bar("load")]), "no event has a category of PyTorch's profiler (found: none)"),
 }  # fmt: skip
 """Chrome traces of other programs: their bytes, and what the line must say."""
+
+OLD_NSIGHT_ROWS = (
+    {"data": ["[Unknown]", "cudaLaunchKernel"]},
+    {"Type": 48, "TraceProcessEvent": {"startNs": "100", "endNs": "200", "globalTid": "1", "name": "1"}},
+)
+NSIGHT_ROWS = (
+    {"table": "StringIds", "id": 0, "value": "gemm"},
+    {"table": "CUPTI_ACTIVITY_KIND_KERNEL", "start": 1, "end": 2, "globalPid": 1, "shortName": 0},
+)
+
+
+def json_lines(rows: Sequence[Row]) -> bytes:
+    """Write rows as JSON lines."""
+    return b"\n".join(json.dumps(row).encode() for row in rows)
+
+
+NSIGHT_JSON = {
+    "lines": json_lines(NSIGHT_ROWS),
+    "lines of 2022": json_lines(OLD_NSIGHT_ROWS),
+    "list": json.dumps(NSIGHT_ROWS).encode(),
+    "list of 2022": json.dumps(OLD_NSIGHT_ROWS).encode(),
+    "object": json.dumps({"CUPTI_ACTIVITY_KIND_KERNEL": [{"start": 1}], "StringIds": []}).encode(),
+}
+"""What ``nsys export --type json`` writes, and what people make of it with ``jq -s``."""

@@ -52,6 +52,7 @@ GIVEN = {
 """What each argument that names an input is given, by its name."""
 
 TOLD = {
+    "completion": ["bash"],
     "kernel-sequences": ["--operator", "aten::", "--min-pattern-len", "1", "--rank", "0"],
     "render": ["--path"],
     "strip": ["--rank", "0"],

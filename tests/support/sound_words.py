@@ -48,6 +48,7 @@ NOT_BESIDE = {
     "--json": ("--update",),
     "--markdown": ("--update",),
     "--near": ("--per-step", "--summaries"),
+    "--evidence": ("--per-step", "--summaries", "--overlay", "--dot", "--merge-runs", "--near"),
     "--curve": ("--summaries",),
     "--cache": ("--no-cache",),
     "--dot": ("--per-step",),
@@ -98,7 +99,11 @@ def _chosen(words: tuple[str, ...], place: Place) -> list[argparse.Action]:
     for name, other in NEEDS.items():
         if other not in chosen and other in actions:
             chosen.pop(name, None)
-    if place.is_job and chosen.keys() & {"--overlay", "--near", "--curve", "--external-ids"} and "--rank" in actions:
+    if (
+        place.is_job
+        and chosen.keys() & {"--overlay", "--near", "--evidence", "--curve", "--external-ids"}
+        and "--rank" in actions
+    ):
         chosen["--rank"] = actions["--rank"]
     if place.is_job and words[-1] in ("diff", "gate", "stragglers"):
         chosen.pop("--rank", None)
@@ -207,6 +212,7 @@ VALUES: dict[str, Giver] = {
     "--cpu": one_of("0.5", "1", "2"), "--gpu": one_of("0.5", "1", "2"), "--csv": _file(".csv"),
     "--curve": one_of(*PARTS), "--data-load": one_of("enumerate", "DataLoader.*"), "--depth": one_of("0", "1", "3"),
     "--device-trace": device_trace, "--dot": _file(".dot"), "--duration-ratio": one_of("0.5", "1"),
+    "--evidence": one_of("cause:host_work", "cause:gpu_compute_bound"),
     "--external-ids": _file(".json"), "--fail-above": one_of("0", "5%"), "--flight": flight,
     "--host-trace": host_trace, "--instance": one_of("0", "0:1"), "--jobs": one_of("1"),
     "--json": lambda place: ["-"] if place.rng.random() < 0.3 else [place.target(".json")],

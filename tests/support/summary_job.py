@@ -31,6 +31,7 @@ SUMMARY_KINDS = [
     ("fsdp", "nccl", "windows"),
     deep("ddp", "nccl", "none"),
     deep("pipeline", "gloo", "clocks"),
+    deep("rooted", "gloo", "none"),
 ]
 """Scenarios, backends and damages of which every run looks at the first."""
 ALL_KINDS = [
@@ -94,8 +95,9 @@ def _sent(graph: hg.DependencyGraph) -> hg.DependencyGraph:
 
 
 def path_json(job: hg.JobGraph, window: WindowQuery | None) -> dict[str, Any]:
-    """Return the whole document of a path, without the verdict's rules that compare all ranks."""
+    """Return the whole document of a path, without the verdict's rules that compare all ranks, and without replay."""
     path = hg.critical_path(job, window)
     steps = step_rows(path.graph) if path.window.is_default else ()
     said: dict[str, Any] = json.loads(b"".join(to_json(path_document(path, steps))))
+    del said["judgement"]
     return {**said, "verdict": [one for one in said["verdict"] if one["rule"] not in ("slow_gpu", "slow_host")]}

@@ -420,6 +420,14 @@ def test_a_bad_row_keeps_the_numbers_of_the_rows_behind_it(tmp_path: Path) -> No
     assert trace.events.index.tolist() == [0, 4]
 
 
+@pytest.mark.parametrize(("begin_s", "kept"), [(7_200, 2), (3_600_000, 2), (0.001, 4)])
+def test_rows_without_a_time_stamp_are_left_out(begin_s: float, kept: int, tmp_path: Path) -> None:
+    """Two rows of two hours, or 41 days, after the base time, and two to which the recorder gave no time."""
+    begin, none = int(begin_s * 1e6), OP | {"ts": 0, "dur": 0}
+    trace = hg.read_trace(write_trace(tmp_path, rows_of(none, OP | {"ts": begin}, none, OP | {"ts": begin + 50})))
+    assert (len(trace.events), trace.diagnostics["rows_dropped_no_stamp"]) == (kept, 4 - kept)
+
+
 def test_many_bad_rows_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     rows = [OP] * 5 + [row for case, (row, _) in BAD_ROWS.items() if case != "E without B"]  # it would pair
     status, _, err = run_command(capsys, "info", write_trace(tmp_path, rows_of(*rows)))

@@ -23,7 +23,7 @@ from hta_graph.trace.header import text_size
 from hta_graph.trace.memory_limit import limit_memory
 from tests.support.command_line import COMMANDS, command_json, one_error, run_command, two_steps
 from tests.support.compare_traces import same_columns
-from tests.support.made_files import PACKED, REFUSED, WRITTEN_BY_OTHERS, tar, zipped
+from tests.support.made_files import NSIGHT_JSON, PACKED, REFUSED, WRITTEN_BY_OTHERS, json_lines, tar, zipped
 
 
 def plain(folder: Path) -> Path:
@@ -256,3 +256,21 @@ def test_each_format_is_declared_once() -> None:
     assert len(set(names)) == len(names)
     assert all(known.reads or known.remedy for known in FORMATS)
     assert len({writer.name for writer in WRITERS}) == len(WRITERS)
+
+
+@pytest.mark.parametrize("how", NSIGHT_JSON)
+def test_nsights_json_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path, how: str) -> None:
+    """It is no Chrome trace, and joining its lines to a list makes none of it."""
+    path = tmp_path / "report.json"
+    path.write_bytes(NSIGHT_JSON[how])
+    assert one_error(capsys, tmp_path, "critical-path", path) == (
+        f"hta-graph: {path}: is JSON of another program: it looks like Nsight Systems' JSON export, which is not read; "
+        "export its report again: nsys export --type sqlite\n"
+    )
+
+
+def test_json_lines_that_are_no_events_are_not_joined(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(json_lines([{"step": 1, "loss": 2.5}, {"step": 2, "loss": 2.4}]))
+    line = one_error(capsys, tmp_path, "info", path)
+    assert line.endswith("is JSON lines without traceEvents (its keys: step, loss); pass a Kineto trace\n")

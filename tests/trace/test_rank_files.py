@@ -367,6 +367,19 @@ def test_a_file_with_gpu_work_may_be_the_missing_rank(tmp_path: Path) -> None:
     assert ranks_and_words(tmp_path)[0] == [0, 1]
 
 
+@pytest.mark.parametrize("kind", ["python_function", "user_annotation", "overhead"])
+def test_a_process_without_operators_or_calls_is_no_rank_next_to_one(tmp_path: Path, kind: str) -> None:
+    """Also where only a file's name says which rank it is, and no header how many there are."""
+    builder = TraceBuilder()
+    builder.launch("gemm", (1, 2), (3, 9), 1)
+    builder.write(tmp_path / "rank0.json")
+    front = TraceBuilder()
+    front.row(ph="X", cat=kind, name="api_server.py(7): serve", pid=900, tid=900, ts=1, dur=8)
+    path = front.write(tmp_path / "server.json")
+    assert ranks_and_words(tmp_path) == ([0], [f"skipped {path}: no rank of the job is recorded in it"])
+    assert len(list(hg.read_graphs(tmp_path))) == 1
+
+
 def test_a_truncated_file_is_no_front_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Its rank may stand in what is lost."""
     ranked_trace(tmp_path, 0, 2)

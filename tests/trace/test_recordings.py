@@ -435,3 +435,36 @@ def launches_of(trace: hg.Trace) -> list[tuple[int, int]]:
     edges = hg.build_graph(trace).edges.query("kind == 'launch'")
     start = dict(zip(trace.events.index.tolist(), trace.events.start.tolist(), strict=True))
     return [(start[one], start[two]) for one, two in edges[["source_index", "target_index"]].to_numpy().tolist()]
+
+
+# -- files that several ranks wrote at once ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_pieces_of_several_ranks_files_are_no_rank(
+    ranks: int, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """All ranks export to one path (TensorRT-LLM PR 9022): blocks of their files stand in it in turn."""
+    files = [json.dumps(document, indent=1).encode() for document in simulated(tmp_path / "job", "ddp", ranks=ranks)]
+    block = 4096
+    mixed = b"".join(files[at // block % ranks][at : at + block] for at in range(0, min(map(len, files)), block))
+    path = tmp_path / "trace.json"
+    path.write_bytes(mixed)
+    status, out, err = run_command(capsys, "info", path, "--salvage", "--json", "-")
+    assert status == 0, err
+    found = json.loads(out)["ranks"]
+    assert [rank["rank"] for rank in found] == list(range(ranks))
+    assert f"pieces of {ranks} ranks' files are mixed in it" in err
+    hosts = {str(row["pid"]) for raw in files for row in json.loads(raw)["traceEvents"] if row.get("cat") == "cpu_op"}
+    for rank in hg.read_traces(path, salvage=True):
+        threads = [label.split()[1] for label in rank.lanes.labels if label.startswith("thread")]
+        assert len(hosts & {thread.split(":")[0] for thread in threads}) == 1
+
+
+def test_a_damaged_file_of_one_rank_stays_one(tmp_path: Path) -> None:
+    (document, *_) = simulated(tmp_path / "job", "ddp", ranks=2)
+    raw = json.dumps(document, indent=1).encode()
+    path = tmp_path / "trace.json"
+    path.write_bytes(raw[:8192] + raw[12_288 : len(raw) // 2])
+    (trace,) = hg.read_traces(path, salvage=True)
+    assert "mixed" not in (trace.salvaged or "")

@@ -297,3 +297,21 @@ def test_a_last_end_that_nothing_follows_is_named_and_stays(tmp_path: Path) -> N
     assert found.diagnostics["late_ends"] == 0
     assert any("so its end may be stamped late" in line for line in found.repairs)
     assert not read(in_a_row((11, 1_000)), tmp_path).repairs
+
+
+def test_where_a_stream_reached_an_event_is_no_work(tmp_path: Path) -> None:
+    """CUDA 12.8 leaves a row of 1 ns on the stream for each recorded event (kineto#1163): no copy, no kernel."""
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 40), 1)
+    trace.call("cudaEventRecordWithFlags", 6, 8, 2)
+    trace.row(
+        ph="X", cat="cuda_event", name="CUDA Event Record", pid=0, tid=7, ts=40.5, dur=0.001,
+        args={"event_id": 4, "device": 0, "context": 1, "stream": 7, "correlation": 2},
+    )  # fmt: skip
+    trace.launch("add", (9, 12), (41, 50), 3)
+    found = read(trace, tmp_path)
+    assert kinds(found)["CUDA Event Record"] == "sync_record"
+    assert found.diagnostics["copies_among_kernels"] == 0
+    graph = hg.build_graph(found)
+    assert graph.is_gpu.sum() == 2
+    assert graph.diagnostics["activities_without_launch"] == 0

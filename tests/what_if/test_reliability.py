@@ -58,17 +58,17 @@ def test_calls_that_took_unusually_long_waited_for_something(slow: int, reason: 
     assert found.reason == reason
 
 
-def graph_on_two_streams(folder: Path) -> hg.DependencyGraph:
-    """Work of 100 µs, then a graph of three nodes of which each follows the one before; the second has its own stream.
+def graph_on_streams(folder: Path, *middle: int) -> hg.DependencyGraph:
+    """Work of 100 µs, then a graph of a first node, one on each stream in the middle, and a last node behind these.
 
-    Only that the graph follows the work before is known of the second node.
+    Of two in the middle nothing shows for which the last node waits: they end together, and all replays are alike.
     """
     trace = TraceBuilder()
     for number in range(4):
         at = 200 * number
         trace.launch("gemm", (at, at + 4), (at + 8, at + 108), 10 * number + 1)
         trace.call("cudaGraphLaunch", at + 10, at + 16, 10 * number + 2)
-        for start, stream in ((109, 7), (131.2, 21), (152.4, 7)):
+        for start, stream in ((109, 7), *((131.2, one) for one in middle), (152.4, 7)):
             trace.kernel("node", at + start, at + start + 20, 10 * number + 2, stream=stream)
         trace.call("cudaDeviceSynchronize", at + 20, at + 180, 10 * number + 3)
         trace.op("aten::add", at + 182, at + 198)
@@ -76,12 +76,19 @@ def graph_on_two_streams(folder: Path) -> hg.DependencyGraph:
 
 
 def test_the_order_inside_a_graph_is_not_recorded(tmp_path: Path) -> None:
-    graph = graph_on_two_streams(tmp_path)
+    graph = graph_on_streams(tmp_path, 21, 22)
     longer = reliability_after(hg.replay(graph, hg.scale("kernel:node", 3), hg.whole()))
     assert longer.reason == "unusual"
     # In each of four launches a node moves by 40 µs: the window is off by what all of them lose.
     assert longer.share == pytest.approx(4 * 40 / 800, abs=0.01)
     assert reliability_after(hg.replay(graph, hg.scale("kernel:gemm", 0.2), hg.whole())).reason is None
+
+
+def test_an_order_inside_a_graph_that_its_times_show_is_kept(tmp_path: Path) -> None:
+    longer = hg.replay(graph_on_streams(tmp_path, 21), hg.scale("kernel:node", 3), hg.whole())
+    assert reliability_after(longer).reason is None
+    # The last launch's three nodes, and what the host waits for the three before.
+    assert longer.predicted_ns - longer.measured_ns == pytest.approx(4 * 3 * 40_000, abs=1_000)
 
 
 def two_streams_before_a_sync(folder: Path) -> hg.DependencyGraph:
@@ -104,6 +111,46 @@ def test_a_synchronization_that_found_its_work_done_may_wait_after_a_change(tmp_
     # Without a change of what comes before, it waits for nothing, whatever it asks for.
     assert reliability_after(hg.replay(graph, hg.scale("kernel:gemm", 0.5), hg.whole())).reason is None
     assert reliability_after(hg.replay(graph, (), hg.whole())).reason is None
+
+
+def beside_the_default_stream(
+    folder: Path, lag: tuple[float, ...], stream: int = 7, loops: int = 4
+) -> hg.DependencyGraph:
+    """Work that is launched ahead on two streams in turn: that of the second starts some time after the first's end.
+
+    launches      [a][b][a][b]...
+    stream 7         [a ====]          [a =====]         what holds b back, and the next a, is nowhere recorded
+    stream 20               |lag[b ===]         |lag[b ===]
+    """
+    trace, at = TraceBuilder(), 200.0
+    for number in range(loops):
+        call, long = 20.0 * number, 90.0 + 13 * (number % 3)
+        trace.launch("a", (call, call + 4), (at, at + long), 2 * number + 1, stream=stream)
+        at += long + lag[number % len(lag)]
+        trace.launch("b", (call + 8, call + 12), (at, at + 60), 2 * number + 2, stream=20)
+        at += 60 + lag[number % len(lag)]
+    trace.call("cudaDeviceSynchronize", 20 * loops, at + 3, 999)
+    return trace.graph(folder)
+
+
+@pytest.mark.parametrize(
+    ("lag", "stream", "loops", "doubted"),
+    [
+        ((0.6, 0.7, 0.5), 7, 6, True),
+        ((0.6, 0.7, 0.5), 0, 6, True),
+        ((0.6, 0.7, 0.5), 15, 6, False),
+        ((0.6, 0.7, 0.5), 7, 2, False),
+        ((31, 55, 42), 7, 6, False),
+    ],
+    ids=["stream 7", "stream 0", "no default stream", "too rarely", "not right after"],
+)
+def test_work_that_waits_for_the_default_stream_by_no_record_is_doubted(
+    tmp_path: Path, lag: tuple[float, ...], stream: int, loops: int, doubted: bool
+) -> None:
+    graph = beside_the_default_stream(tmp_path, lag, stream, loops)
+    found = hg.replay(graph, hg.scale("kernel:a", 0.5), hg.whole())
+    assert (reliability_after(found).unusual_share > 0) == doubted
+    assert reliability_after(hg.replay(graph, (), hg.whole())).unusual_share == 0
 
 
 @pytest.mark.parametrize("gap_us", [0.001, 1.0], ids=["as AMD writes gaps", "as NVIDIA writes gaps"])

@@ -11,7 +11,7 @@ import pytest
 
 import hta_graph as hg
 import hta_graph.what_if.replay as replays
-from analyses.advice.verdict import verdict_sentences
+from analyses.judgement.verdict import verdict_sentences
 from hta_graph import DependencyGraph
 from hta_graph.base.errors import QueryError, UsageError
 from hta_graph.what_if.modified_window import ModifiedWindow

@@ -91,16 +91,16 @@ def test_the_path_of_a_rank_loads_no_other_command_and_nothing_of_jobs() -> None
     rare = ("hta_graph.attribution.captures", "hta_graph.trace.archives", "hta_graph.chakra", "hta_graph.export")
     assert [name for name in loaded if name.startswith((*of_jobs, *rare))] == []
     # The sample's kernels are held against what its GPU can do.
-    assert len([name for name in loaded if not name.startswith("hta_graph.roofline")]) <= 150
+    assert len([name for name in loaded if not name.startswith("hta_graph.roofline")]) <= 156
 
 
 @pytest.mark.shared
 def test_a_graph_in_the_cache_is_answered_with_few_files(tmp_path: Path) -> None:
     trace = SHARED / "traces" / "ddp_v100"
-    assert len(loaded_by("critical-path", trace)) <= 150
+    assert len(loaded_by("critical-path", trace)) <= 156
     loaded_by("critical-path", trace, cache=tmp_path / "cache")
     again = loaded_by("critical-path", trace, cache=tmp_path / "cache")
-    assert len(again) <= 105
+    assert len(again) <= 108
     assert [name for name in again if name.startswith(("hta_graph.dependencies", "hta_graph.build"))] == []
 
 

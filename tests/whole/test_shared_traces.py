@@ -17,21 +17,25 @@ import pytest
 
 import hta_graph as hg
 from hta_graph import DependencyGraph
+from hta_graph.base.errors import TraceError
 from hta_graph.dependencies.context import RuleContext
 from hta_graph.dependencies.host import forward_backward
 from hta_graph.graph.timeline import Timeline
 from hta_graph.graph.validate import edges_that_close_cycles
+from hta_graph.model import EdgeRule
 from hta_graph.paths.binding_edges import binding_edges
 from hta_graph.paths.windows import WindowQuery
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.json_reader import FilePart, Parts
 from hta_graph.trace.read import trace_of_bytes
 from hta_graph.trace.table import Flows
+from tests.support.deep_tests import deep
 from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
 
 pytestmark = pytest.mark.shared
 
 TRACES = shared_traces() or [Path("absent")]
+FOLDERS = [name if name == "one_rank" else deep(name) for name in sorted(path.name for path in SHARED.glob("*/"))]
 
 
 def trace_label(path: Path) -> str:
@@ -78,6 +82,28 @@ def test_edges_go_forward_and_close_no_cycle(graph: DependencyGraph) -> None:
     assert not len(edges_that_close_cycles(edges, graph.timeline))
     counted = graph.diagnostics["edges_clamped"]
     assert int(np.count_nonzero(back > 0)) == counted
+
+
+def assert_inferred_edges_go_forward(graph: DependencyGraph) -> None:
+    """Nothing waits for what ended later, beyond what the clocks of hosts and GPUs may be apart."""
+    edges, times = graph.edge_table, graph.timeline.times
+    noise = max((clock.noise_ns for clock in graph.trace.gpu_clock), default=0)
+    back = (times[edges.source] - times[edges.target])[edges.rule != EdgeRule.RECORDED]
+    assert back.max(initial=0) <= 20_000 + noise
+
+
+def test_no_inferred_edge_leads_back_in_time(graph: DependencyGraph) -> None:
+    assert_inferred_edges_go_forward(graph)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_inferred_edge_of_other_recordings_leads_back_in_time(folder: str) -> None:
+    for path in sorted((SHARED / folder).rglob("*.json*")):
+        try:
+            trace = hg.read_trace(path)
+        except TraceError:
+            continue
+        assert_inferred_edges_go_forward(hg.build_graph(trace))
 
 
 def test_a_point_has_one_binding_predecessor_that_finished_last(graph: DependencyGraph) -> None:

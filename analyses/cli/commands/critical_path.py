@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 def _add_path_outputs(parser: argparse.ArgumentParser) -> None:
     """Add the forms in which a path is printed and written."""
     parser.add_argument("--per-step", action="store_true", help="print one row per step: lengths, class and coverage")
+    parser.add_argument(
+        "--evidence",
+        metavar="ID",
+        help="list the events behind a finding of the judgement, by its id in --json (such as cause:host_work)",
+    )
     output = heading(parser, OUTPUT)
     output.add_argument("--all", action="store_true", dest="all_rows", help="list every item of the critical path")
     output.add_argument(
@@ -57,11 +62,13 @@ def _run_critical_path(options: argparse.Namespace) -> None:
     """Print the critical path of a window, or write it as JSON, an overlay or graphviz source."""
     if options.merge_runs and (options.per_step or not options.json):
         raise UsageError("--merge-runs needs --json and one path; omit it or --per-step")
+    if options.evidence is not None and (options.per_step or options.overlay or options.dot):
+        raise UsageError("--evidence lists events only; omit --per-step, --overlay and --dot")
     if options.per_step:
         _path_per_step(options)
         return
-    if (options.near is not None or options.overlay) and RankInputs.of(options).many_ranks:
-        raise UsageError("--near and --overlay need all events of all ranks; use --rank N or --summaries never")
+    if (options.near is not None or options.overlay or options.evidence) and RankInputs.of(options).many_ranks:
+        raise UsageError("--near, --overlay and --evidence need all events; use --rank N or --summaries never")
     from hta_graph.trace.event_args import forget_inputs, keep_inputs
 
     keep_inputs()
@@ -73,6 +80,9 @@ def _run_critical_path(options: argparse.Namespace) -> None:
 
 def _write_path(options: argparse.Namespace) -> None:
     path = path_of_window(options)
+    if options.evidence is not None:
+        _write_evidence(path, options)
+        return
     from analyses.questions.critical_path import PathText, path_lines
     from analyses.source.window_report import slack_lines
 
@@ -89,11 +99,26 @@ def _write_path(options: argparse.Namespace) -> None:
         _write_path_dot(path, options.dot)
 
 
+def _write_evidence(path: CriticalPath, options: argparse.Namespace) -> None:
+    """Print or write the events behind a finding."""
+    from analyses.cli.commands.what_if import changes_of_finding
+    from analyses.questions.critical_path import EventsBehind, evidence_document, evidence_lines, finding_of
+
+    finding = finding_of(path, options.evidence)
+    changes = [one.change for one in changes_of_finding(finding)]
+    found = EventsBehind.of(path, finding, changes)
+    write_output(
+        options,
+        lambda: evidence_document(found),
+        lambda: evidence_lines(found, all_rows=options.all_rows),
+        table="events",
+    )
+
+
 def _document_of(path: CriticalPath, near: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     from analyses.questions.critical_path import path_document
 
     steps = _steps_of_default_window(path, options, every=True)
-    # A job of rank summaries answers as one of whole graphs does, and cannot be replayed here.
     document = path_document(path, steps, merge_runs=options.merge_runs, replayed=bool(near) or not path.graph.is_job)
     return {**document, **({"near": near} if near else {})}
 

@@ -87,7 +87,7 @@ def _of_graphs(
     graphs: Mapping[int, DependencyGraph], window_args: WindowArgs, options: argparse.Namespace
 ) -> VerdictAndPage:
     """Find the paths of ranks that are held in full."""
-    from analyses.advice.verdict import verdict_document
+    from analyses.judgement.verdict import verdict_document
     from hta_graph.paths.critical_path import critical_path
 
     graphs = _with_events(graphs)
@@ -123,8 +123,8 @@ def _with_events(graphs: Mapping[int, DependencyGraph]) -> Mapping[int, Dependen
 
 def _of_summaries(job: DependencyGraph, window_args: WindowArgs, options: argparse.Namespace) -> VerdictAndPage:
     """Find the path of rank summaries, and those of two ranks in full."""
-    from analyses.advice.verdict import verdict_document
     from analyses.declare.scope import in_window
+    from analyses.judgement.verdict import verdict_document
     from analyses.report.large_job_report import large_job, large_job_page
     from analyses.report.report import steps_of_report
     from hta_graph.graph.job_graph import full_rank_graphs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyses.cli.command import Command
@@ -110,6 +110,13 @@ def read_changes(changes: Sequence[tuple[str, str]]) -> list[NamedChange]:
             name, equals, argument = text.partition("=")
             found.append(scenario_change(name, argument if equals else None))
     return found
+
+
+def changes_of_finding(finding: Mapping[str, Any]) -> list[NamedChange]:
+    """Return the changes that reproduce the saving of a finding, which JSON lists as arguments of this command."""
+    words = finding["change"]
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return read_changes([(option.removeprefix("--"), text) for option, text in pairs])
 
 
 def _read_scale(text: str) -> NamedChange:

@@ -18,6 +18,7 @@ import pandas as pd
 from analyses.compare.diff.length_comparison import outermost_operators
 from analyses.compare.diff.sides import OTHER_RANK
 from analyses.declare.columns import Table, text
+from analyses.declare.missing_work import missing_work
 from analyses.declare.scope import Scope
 from hta_graph.attribution.call_paths import STANDALONE_NUMBER
 from hta_graph.attribution.graph_kernels import operator_of_activities, rows_by_graph
@@ -44,6 +45,7 @@ VERSIONS = {
 """Keys of a trace's header, as the table of the environment names them."""
 NOT_RECORDED = "not recorded"
 NO_GPU = "no GPU work"
+LOST_WORK = "launched work that was not recorded"
 
 LEAST_SHARE = 0.1
 """The share of operators' time from which on different types or shapes are reported."""
@@ -245,7 +247,15 @@ def facts_of_run(graph: DependencyGraph) -> dict[str, str | None]:
         "communication": trace.settings.get("backend"),
         **{words: _version(key, trace.settings.get(key)) for key, words in VERSIONS.items()},
         **options,
+        LOST_WORK: lost_work(graph),
     }
+
+
+def lost_work(graph: DependencyGraph) -> str | None:
+    """Say what was launched and not recorded; None where all is."""
+    events = graph.event_table
+    found = missing_work(graph, int(events.start.min()), int(events.end.max())) if len(events) else []
+    return found[0] if found else None
 
 
 def _option(trace: Trace, key: str) -> str:

@@ -29,8 +29,9 @@ from analyses.compare.diff.conclusion import (
 from analyses.compare.diff.environment import ENVIRONMENT, caveats, environment, environment_lines
 from analyses.compare.diff.job_side import CAUSE_KEYS, GROUP_KEYS, STEPS_LISTED, JobRows, JobSide
 from analyses.compare.diff.length_comparison import AllSteps, Comparison, compare_lengths, last_levels, repetition_noise
+from analyses.compare.diff.lost_time import lost_time
 from analyses.compare.diff.merge_tables import SIDES, SideRows, merge_medians
-from analyses.compare.diff.run_diff import answer_of_comparison, comparison_keys, naming_lines, work_lines
+from analyses.compare.diff.run_diff import answer_of_comparison, comparison_keys, lost_lines, naming_lines, work_lines
 from analyses.compare.diff.sides import BEFORE_AFTER, OTHER_RANK, Side, side_name, sides
 from analyses.compare.diff.step_kinds import kinds_by_number, kinds_of_steps
 from analyses.declare.answer import Answer, Note, records
@@ -466,9 +467,9 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
     if not is_same_recording(found):
         conclusion += work_lines(ranks, of_one_rank.tables["kernels_in_order"])
     is_same = is_same_recording(found)
-    verdicts = [] if is_same else _verdict_lines(found)
+    before, after = ([], []) if is_same else _verdict_lines(found)
     # Noise of few steps hides what the verdict on the test finds in them.
-    first = verdicts[-1:] if _is_hidden(found) else []
+    first = after if _is_hidden(found) else []
     if is_same:
         # Nothing but zeros would be in them.
         tables = {name: frame.iloc[:0] for name, frame in tables.items()}
@@ -481,16 +482,18 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
         opening=[
             *first,
             *conclusion[:1],
+            *(after if not first else []),
             *([] if is_same else [*environment_lines(around), *missing_rank_lines(*sides)]),
             *conclusion[1:],
-            *(line for line in verdicts if line not in first),
+            *before,
         ],
         conclusion=conclusion,
         closing_notes=[]
         if is_same
-        else [*_closing_lines(found), _rank_note(ranks), *naming_lines(ranks), *noise_lines(found)],
+        else [*_closing_lines(found), _rank_note(ranks), *lost_lines(ranks), *naming_lines(ranks), *noise_lines(found)],
         keys={
             **of_one_rank.keys,
+            "judgement": [] if found.refused else lost_time(tables["job_names"], found.control.median_ns),
             "conclusion": " ".join(of_one_rank.conclusion),
             "environment": records(around),
             "job": job,
@@ -504,10 +507,11 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
     )
 
 
-def _verdict_lines(found: JobComparison) -> list[str]:
-    """Say which rank delays each job, where one does."""
+def _verdict_lines(found: JobComparison) -> tuple[list[str], list[str]]:
+    """Say which rank delays each job, where one does, before and after."""
     sides = [(name, job_verdict.sentence(side.verdict, side.label, {})) for name, side in found.sides.items()]
-    return [job_verdict.on_side(BEFORE_AFTER[name], said) for name, said in sides if said]
+    before, after = ([job_verdict.on_side(BEFORE_AFTER[name], said)] if said else [] for name, said in sides)
+    return before, after
 
 
 def _is_hidden(found: JobComparison) -> bool:

@@ -32,9 +32,10 @@ from analyses.compare.diff.conclusion import (
     pair_differences,
     without_difference,
 )
-from analyses.compare.diff.environment import ENVIRONMENT, caveats, environment, environment_lines
+from analyses.compare.diff.environment import ENVIRONMENT, caveats, environment, environment_lines, lost_work
 from analyses.compare.diff.kernels_in_order import KERNEL_CHANGES, kernel_changes, work_changes
 from analyses.compare.diff.length_comparison import Comparison, compare
+from analyses.compare.diff.lost_time import lost_time
 from analyses.compare.diff.sides import (
     BEFORE_AFTER,
     LONGEST_NAME,
@@ -140,6 +141,7 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
         # Nothing but zeros would be in them.
         tables = {name: frame.iloc[:0] for name, frame in tables.items()}
     keys = {
+        "judgement": [] if found.refused else lost_time(by_name, found.control.median_ns),
         "environment": records(around),
         "caveats": limits,
         **comparison_keys(found),
@@ -304,6 +306,7 @@ def _closing_lines(found: Comparison[Side]) -> list[str]:
     """Return notes on what a trace lacks, on the compared ranks and windows, and on events after a window's end."""
     lacking = (side.scope.missing() for side in found.sides.values())
     said = [missing for missing in dict.fromkeys(lacking) if missing]
+    said += lost_lines(found)
     ranks = {name: side.graph.rank for name, side in found.sides.items() if side.graph.rank is not None}
     if ranks:
         said.append(f"Compared: {sides(ranks)}.")
@@ -319,6 +322,12 @@ def _medians_of_steps(labels: Mapping[str, str]) -> str:
     """Explain what the tables of one rank show."""
     steps = ", ".join(f"{label} {BEFORE_AFTER[side]}" for side, label in labels.items())
     return f"Tables show medians over the steps; kernels in order compares the median steps ({steps})."
+
+
+def lost_lines(found: Comparison[Side]) -> list[str]:
+    """Say of each side which launched work its recording does not hold, in the window or not."""
+    lost = {name: lost_work(side.graph) for name, side in found.sides.items()}
+    return [_of_side(name, line) for name, line in lost.items() if line]
 
 
 def naming_lines(found: Comparison[Side]) -> list[str]:

@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice import job_verdict
+from analyses.compare.diff.comparable_names import OTHERS
+from analyses.compare.diff.environment import LOST_WORK
 from analyses.compare.diff.job_diff import job_causes, job_classes, job_names, job_ranks
+from analyses.compare.diff.lost_time import lost_time
 from analyses.compare.diff.regression import Difference, Ruling, difference_of_kind
 from analyses.compare.gate.compare_profiles import ProfileComparison, numbered_alike
-from analyses.compare.gate.run_profile import IN_CALL_PATH, OTHERS
+from analyses.compare.gate.run_profile import IN_CALL_PATH, NO_VERDICT
 from analyses.display.sentence_format import counted
 from hta_graph.attribution.sequence_alignment import align
 from hta_graph.base.errors import CannotCompareError
@@ -46,8 +50,10 @@ def document_of_ruling(found: ProfileComparison, ruled: Ruling, metric: str, giv
         **_heading(ruled.verdict, None, metric, ruled.limit, found.lengths.control.measure),
         "baseline": _side(found, 0, given.baseline),
         "new": _side(found, 1, given.new),
+        **_verdict_of_new(found),
         **_numbers(main, found.offset),
         "detectable_share": ruled.detectable_share,
+        "judgement": _judgement(found) if metric in TIMES_OF_PATH else [],
         "exceeding": [_numbers(one, found.offset) for one in ruled.exceeding],
         "phases": _phases(found),
         "causes": causes(found, main) if metric in TIMES_OF_PATH else [],
@@ -56,6 +62,19 @@ def document_of_ruling(found: ProfileComparison, ruled: Ruling, metric: str, giv
         "environment": [dict(zip(("what", "baseline", "new"), fact, strict=True)) for fact in found.environment],
         "notes": _notes(found, ruled),
     }
+
+
+def _verdict_of_new(found: ProfileComparison) -> dict[str, Any]:
+    """Return which rank delays the new run; null of one rank, and where a baseline file stands for it."""
+    verdict = found.test.side.verdict
+    if verdict is NO_VERDICT:
+        return {"job_verdict": None, "late_rank": None}
+    said = job_verdict.sentence(verdict, found.test.side.label, {})
+    return {"job_verdict": job_verdict.record(verdict), "late_rank": f"In the new run, {said}." if said else None}
+
+
+def _judgement(found: ProfileComparison) -> list[dict[str, Any]]:
+    return lost_time(job_names(found.lengths), found.lengths.control.median_ns - found.offset)
 
 
 TIMES_OF_PATH = ("iteration", "critical-path", "gpu-idle", "exposed-communication", "gpu-busy")
@@ -73,8 +92,13 @@ def document_of_refusal(why: str, text: str, metric: str, limit: float, given: G
         "baseline": sides[0],
         "new": sides[1],
         **nothing,
+        "job_verdict": None,
+        "late_rank": None,
         "detectable_share": None,
-        **{name: [] for name in ("exceeding", "phases", "causes", "classes", "work", "environment", "notes")},
+        **{
+            name: []
+            for name in ("judgement", "exceeding", "phases", "causes", "classes", "work", "environment", "notes")
+        },
     }
 
 
@@ -262,6 +286,9 @@ def _each_note(found: ProfileComparison, ruled: Ruling) -> Iterator[str]:
     if alone := sum(lengths.kinds.alone[1].values()):
         have = "has" if alone == 1 else "have"
         yield f"{counted(alone, 'new step')} {have} no counterpart in the baseline and cannot fail the gate."
+    for side, profile in (("the baseline", found.control), ("the new run", found.test)):
+        if lost := profile.facts.get(LOST_WORK):
+            yield f"Not all of {side} was recorded: {lost}."
     if max(found.recordings) > 1:
         both = f"{counted(found.recordings[0], 'recording')} of the baseline and {found.recordings[1]:,} new"
         yield f"Compared: {both}, with the noise between them."

@@ -5,17 +5,15 @@ Traces and baseline files both become profiles, so that a comparison with a file
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from hashlib import sha256
 
 import numpy as np
 import pandas as pd
 
 from analyses.compare.diff.change_tables import class_times, event_times
-from analyses.compare.diff.comparable_names import without_compiler_numbers
+from analyses.compare.diff.comparable_names import OTHERS, portable_name, without_compiler_numbers
 from analyses.compare.diff.environment import Inputs, facts_of_run, inputs_of, operator_times
 from analyses.compare.diff.job_diff import BETWEEN
 from analyses.compare.diff.job_side import CAUSE_KEYS, GROUP_KEYS, JobRows, JobSide, listed_steps, side_of_job
@@ -47,28 +45,9 @@ METRIC_LABELS = {
 LEAST_OF_ROWS = 0.001
 """Names with less than this share of a run's critical paths are added up: no regression of a percent is one of them."""
 MOST_NAMES = 400
-OTHERS = "(others)"
-LONGEST_NAME = 160
 AROUND_UNITS = 2
 """How many of the operators around a kernel distinguish it from others of its name."""
-SOURCE_LINE = re.compile(r"(?<![^\s():])(?:[^\s():]*[/\\])?([^\s()/\\:]+\.pyx?)\(\d+\): ")
-"""A frame of Python: the folder can name a person, and each edit of the file changes the line."""
-FOLDER = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\:;,()'\"<>|]+)+[/\\](?=[^\s/\\])")
 NO_VERDICT = JobVerdict(scope="all_steps", reason="no_waiting")
-
-
-def portable_name(name: str) -> str:
-    """Return a name without what belongs to one machine or one edit of the source: folders and lines.
-
-    Of a very long one the beginning is kept, and a number that distinguishes it from others.
-
-    >>> portable_name("/home/jane/work/train.py(61): log_loss"), portable_name("read /data/jane/x.bin")
-    ('train.py: log_loss', 'read x.bin')
-    """
-    found = FOLDER.sub("", SOURCE_LINE.sub(r"\1: ", name))
-    if len(found) <= LONGEST_NAME:
-        return found
-    return f"{found[: LONGEST_NAME - 9]}…{sha256(found.encode(errors='replace')).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)
@@ -123,7 +102,7 @@ def profile_of(
     """
     if of_rank is not None:
         (rank,) = sides_of_steps((of_rank,), (), form)
-        side = replace(side_of_job(graph, None, (), form), verdict=NO_VERDICT, steps=())
+        side = replace(side_of_job(graph, None, (), form), steps=())
         windows = [step(number, cpu_window=form == "cpu")(graph) for number in side.path_numbers if number >= 0]
     else:
         (rank,) = sides_of_steps((graph,), (), form)

@@ -46,6 +46,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     if found["reason"]:
         return
     yield _lengths_line(found)
+    yield from _late_rank_line(found)
     yield from _detectable_line(found)
     for at, cause in enumerate(found["causes"][:CAUSES_PRINTED] if _is_changed(found) else (), start=1):
         yield ("" if at > 1 else CAUSE) + _cause_line(at, cause, label_of(cause), short_name(cause["name"]))
@@ -93,6 +94,10 @@ def _environment_line(facts: Sequence[tuple[str, str, str]]) -> str:
 def _detectable_line(found: Mapping[str, Any]) -> Iterator[str]:
     if found["detectable_share"] is not None:
         yield f"A change of {share(found['detectable_share'], sign=True)} or more would have been a regression."
+
+
+def _late_rank_line(found: Mapping[str, Any]) -> list[str]:
+    return [found["late_rank"]] if found["late_rank"] else []
 
 
 def _is_changed(found: Mapping[str, Any]) -> bool:
@@ -172,7 +177,7 @@ def _markdown_lines(found: Mapping[str, Any]) -> Iterator[str]:
             ("environment", "baseline", "new"), [tuple(map(in_code, one.values())) for one in found["environment"]]
         )
         yield ""
-    yield _as_text(" ".join([*_detectable_line(found), *found["notes"]]))
+    yield _as_text(" ".join([*_late_rank_line(found), *_detectable_line(found), *found["notes"]]))
 
 
 def verdict_line(found: Mapping[str, Any]) -> str:

@@ -8,22 +8,31 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from analyses.advice.gains import within_rows
+from analyses.advice.facts import PathFacts
+from analyses.judgement.findings import WindowFinding, finding_records, judgement, judgement_elsewhere
+from analyses.judgement.follow import FollowAdvice, follow_advice
+from analyses.judgement.pricing import ADVICE, within_rows
 from analyses.source.window_facts import StepFacts, WindowFacts, slack_record, time_by_host, window_record
 from hta_graph.base.errors import QueryError
 from hta_graph.base.text.sanitize import encodable_path
 from hta_graph.graph.dependency_graph import DependencyGraph
-from hta_graph.paths.critical_path import has_partial_rows, require_all_rows
+from hta_graph.paths.critical_path import critical_path, has_partial_rows, require_all_rows
 from hta_graph.paths.step_table import StepRow, step_rows
-from hta_graph.paths.windows import Window, WindowQuery, step
-from hta_graph.what_if.bounds import Bounds, priced_window
+from hta_graph.paths.windows import WindowQuery
+from hta_graph.what_if.bounds import Bounds, priced_query
 from hta_graph.what_if.changes import Change, remove, scale
 from hta_graph.what_if.modified_window import ModifiedWindow, PathTotals
 from hta_graph.what_if.opportunities import Opportunity, operator_evidence, opportunity_rows
 from hta_graph.what_if.predict import JobPrediction, RankPathTotals, WindowReplay, summary_replay
-from hta_graph.what_if.reliability import Reliability, reliability, reliability_after, with_missing_rows
+from hta_graph.what_if.reliability import (
+    Reliability,
+    reliability,
+    reliability_after,
+    with_missing_rows,
+    with_unrecorded_work,
+)
 from hta_graph.what_if.replay import Replayed, replay
-from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS, scenario
+from hta_graph.what_if.scenarios import COMPARES_RANKS, SCENARIOS, NamedScenario, scenario
 from hta_graph.what_if.selectors import Selector, selected_parts
 from hta_graph.what_if.sensitivity import TOLERANCE_NS, Curve, next_on_path, sensitivity
 from hta_graph.what_if.slack import NearCritical, near_critical
@@ -76,8 +85,10 @@ def scenario_change(name: str, argument: str | None = None) -> NamedChange:
     Raises:
         UsageError: see :func:`scenario`.
     """
-    change, given = scenario(name, argument), f": {argument}" if argument else ""
     record = {"change": "scenario", "name": name, "argument": argument}
+    if name == ADVICE:
+        return NamedChange(follow_advice(argument), f"what the rule {argument} advises", record)
+    change, given = scenario(name, argument), f": {argument}" if argument else ""
     return NamedChange(change, SCENARIOS[name].says + given, record, SCENARIOS[name].assumes)
 
 
@@ -100,7 +111,7 @@ class WhatIf:
     ``next`` takes most time on the path after the changes of all that is not on the path today; None if nothing does.
     ``scenarios`` are named changes with what each would save (ns). ``latency`` is the same of a step's latency, where
     that is another window than the iteration. ``compared`` is, without changes, the rank of a job that most of the path
-    is on, like the others.
+    is on, like the others. ``judged`` are, without changes, the facts that the ``judgement`` on the window is made of.
     """
 
     replayed: Replayed | JobPrediction
@@ -113,6 +124,8 @@ class WhatIf:
     latency: Replayed | None = None
     compared: Replayed | None = None
     of_steps: StepPredictions | None = None
+    judged: PathFacts | None = None
+    judgement: Sequence[WindowFinding] = ()
 
     @property
     def graph(self) -> DependencyGraph:
@@ -145,18 +158,25 @@ class WhatIf:
             predicted = self.compared or self.replayed
             differs = self.of_steps.off_by(predicted.predicted_ns) if self.of_steps else 0.0
             found = Reliability(predicted.frozen_share, waiting_share=predicted.waiting_share, differs_share=differs)
-            return with_missing_rows(found, self.replayed.draft.base) if isinstance(self.replayed, Replayed) else found
+            if not isinstance(self.replayed, Replayed):
+                return with_unrecorded_work(found, self.graph, self.replayed.window)
+            return with_missing_rows(found, self.replayed.draft.base)
         return reliability_after(self.replayed) if self.asked else reliability(self.replayed.draft.base)
 
     def within_rows(self, change: Change | None, saved_ns: int) -> Saving:
         """Return a saving by a change (None: the changes that were asked for), cut to what the window's rows allow."""
         if not isinstance(self.replayed, Replayed):
             return Saving(saved_ns)
-        draft = self.replayed.draft
+        draft, every = self.replayed.draft, [one.change for one in self.asked]
         if change is not None:
-            draft = ModifiedWindow(draft.base)
+            draft, every = ModifiedWindow(draft.base), [change]
             change(draft)
-        bound = Bounds.of(self.graph, self.replayed.window).of_draft(draft)
+        bounds = Bounds.of(self.graph, self.replayed.window)
+        bound = bounds.of_draft(draft)
+        if len(every) == 1 and isinstance(every[0], NamedScenario) and every[0].name == "rank_like_others":
+            bound = min(bound, bounds.of_rank(self.graph.index_of_rank(int(every[0].argument))))
+        if len(every) == 1 and isinstance(every[0], FollowAdvice):
+            bound = min(bound, every[0].most(draft.base) or bound)
         return Saving(min(saved_ns, bound), is_cut=saved_ns > bound)
 
 
@@ -189,13 +209,12 @@ def what_if(
             if value is not None:
                 require_all_rows(graph, option)
     of_steps = _of_steps(graph, window, asked)
-    if of_steps and window(graph).is_default:
-        typical = step(of_steps.typical_step)
-        window = WindowQuery(typical.asked, lambda graph: replace(typical(graph), is_default=True), by_rows=False)
     if elsewhere is not None:
-        return replace(_what_if_of_ranks(elsewhere(window(graph), window.asked), asked), of_steps=of_steps)
+        judged = None if asked else PathFacts.of(critical_path(graph, window))
+        return replace(_what_if_of_ranks(elsewhere(window(graph), window.asked), asked, judged), of_steps=of_steps)
     latency = _latency(graph, window, asked)
-    window = _iteration_of(window)
+    judged = None if asked else PathFacts.of(critical_path(graph, window))
+    window = priced_query(window)
     replayed = replay(graph, [one.change for one in asked], window)
     base = replayed.draft.base
     within_ns = TOLERANCE_NS
@@ -215,6 +234,8 @@ def what_if(
         latency,
         compared[1] if compared else None,
         of_steps,
+        judged,
+        judgement(judged) if judged else (),
     )
 
 
@@ -232,17 +253,7 @@ def _of_steps(graph: DependencyGraph, window: WindowQuery, asked: Sequence[Named
         return None
     if has_partial_rows(graph) and len(graph.rank_graphs) > MOST_SUMMARIES_PER_STEP:
         return None
-    return step_predictions(graph, [one.change for one in asked], _iteration_of)
-
-
-def _iteration_of(window: WindowQuery) -> WindowQuery:
-    """Ask for the iteration of a step, which the run consists of, unless its time on the CPU was asked for."""
-
-    def resolve(graph: DependencyGraph) -> Window:
-        found = window(graph)
-        return found if found.form == "cpu" else priced_window(graph, found)
-
-    return WindowQuery(window.asked, resolve, by_rows=False)
+    return step_predictions(graph, [one.change for one in asked], priced_query)
 
 
 def _latency(graph: DependencyGraph, window: WindowQuery, asked: Sequence[NamedChange]) -> Replayed | None:
@@ -255,15 +266,20 @@ def _latency(graph: DependencyGraph, window: WindowQuery, asked: Sequence[NamedC
     return None
 
 
-def _what_if_of_ranks(elsewhere: WindowReplay, asked: Sequence[NamedChange]) -> WhatIf:
+def _what_if_of_ranks(elsewhere: WindowReplay, asked: Sequence[NamedChange], judged: PathFacts | None) -> WhatIf:
     """Answer for a job of rank summaries, whose ranks are replayed one by one."""
-    if asked:
+    if judged is None:
         predicted = elsewhere.predict([one.change for one in asked])
         return WhatIf(predicted, asked, predicted.next, [], [])
     named = {one.asked: one for one in _scenarios_without_choice() if one.asked not in COMPARES_RANKS}
+    ranks = [one.change[1] for one in judgement(judged) if one.id.startswith("rank:")]
+    late = [scenario_change(*one.split("=")) for one in ranks]
     outlook = elsewhere.opportunities({name: one.change for name, one in named.items()})
-    saved = sorted(((named[name], saved) for name, saved in outlook.saved.items()), key=lambda item: -item[1])
-    return WhatIf(outlook.recorded, asked, None, outlook.opportunities, saved)
+    saved = [(named[name], saved) for name, saved in outlook.saved.items()]
+    saved += [(one, elsewhere.predict([one.change]).saved_ns) for one in late]
+    found = judgement_elsewhere(judged, outlook.opportunities, {one.asked: ns for one, ns in saved})
+    in_order = sorted(saved, key=lambda item: -item[1])
+    return WhatIf(outlook.recorded, asked, None, outlook.opportunities, in_order, judged=judged, judgement=found)
 
 
 def _scenarios_without_choice() -> list[NamedChange]:
@@ -305,6 +321,7 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         "schema": "hta-graph/what-if/1",
         "file": encodable_path(graph.path),
         "rank": graph.rank,
+        **({"judgement": finding_records(found.judged, found.judgement)} if found.judged else {}),
         **({"ranks": ranks} if len(ranks) > 1 else {}),
         "window": window_record(replayed.window, graph),
         **({"steps": [one.record for one in StepFacts.of(found.steps)]} if replayed.window.is_default else {}),

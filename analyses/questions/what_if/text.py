@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analyses.display.phrases import NOT_RECORDED, OTHER_STEP, more_ranks, whose
-from analyses.display.sentence_format import as_sentence, brief_duration, counted
+from analyses.display.phrases import NOT_RECORDED, more_ranks, whose
+from analyses.display.sentence_format import as_sentence, brief_duration
 from analyses.display.text_layout import Line, clipped, duration_text, percent, table
+from analyses.judgement.pricing import ADVICE
 from analyses.questions.what_if.answer import WhatIf
 from analyses.questions.what_if.headline import IS_A_BOUND, LONGEST_NAME, split_rank, what_if_headline
 from analyses.source.graph_names import naming_notes_of_rows
@@ -44,6 +45,7 @@ NEGATIVE_SAVINGS = (
     "that they used to hide."
 )
 ROWS_LISTED = 10
+NOT_LISTED = "Savings are not listed: what the recording lacks may change each one (--json FILE: what its rows give)."
 NEW_SILENCE = 0.1
 """The share of a window that new time without an operator is worth a warning."""
 
@@ -54,6 +56,7 @@ def scenario_lines() -> list[Line]:
         [f"{name}={known.argument.split()[-1].upper()}" if known.argument else name, known.says, known.assumes]
         for name, known in SCENARIOS.items()
     ]
+    rows.append([f"{ADVICE}=RULE", "what a rule of advice advises there", "as the finding says that names it"])
     return ["scenarios", *table(rows, ("--scenario", "what changes", "assumption"), left=[0, 1, 2], words=[1, 2])]
 
 
@@ -83,13 +86,10 @@ def _window_lines(found: WhatIf) -> list[Line]:
     graph, window = found.graph, found.replayed.window
     of = whose(graph.rank, len(graph.rank_graphs))
     chosen = default_lines(DefaultWindow.of(window, graph))[:1]
-    if found.of_steps and window.is_default:
-        chosen = [
-            (
-                f"{window.label} is predicted closest to the median of {counted(len(found.of_steps.steps), 'step')}; "
-                f"{OTHER_STEP}."
-            )
-        ]
+    if found.of_steps and window.is_default and (most := found.of_steps.typical_step) != window.step:
+        saved = dict(zip(found.of_steps.steps, found.of_steps.saved_ns, strict=True))
+        if saved[most] > 2 * max(found.replayed.saved_ns, 0):
+            chosen = [*chosen, f"The change concerns step {most} more: use --step {most}."]
     return [f"{graph.path.name}{of}", *window_lines(WindowFacts.of(window, graph)), *missing_lines(window), *chosen]
 
 
@@ -200,6 +200,8 @@ def _event_lines(found: WhatIf) -> list[Line]:
 
 def _opportunity_lines(found: WhatIf) -> list[Line]:
     """List what would save most, an item with multiple names once, classes and scenarios apart: the largest first."""
+    if found.reliability.missing:
+        return ["", NOT_LISTED]
     every = without_duplicates(found.opportunities_within_rows)
     items = [one for one in every if one.kind != "class"][:ROWS_LISTED]
     classes = [one for one in every if one.kind == "class"]

@@ -17,11 +17,11 @@ from hta_graph.base.errors import LocationError, OutputError, UsageError
 from hta_graph.base.storage.location import Location, RemotePath, is_remote, resolve_location
 from hta_graph.base.storage.remote_files import RemoteError, check_bucket
 
-BASELINE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"hta-graph/baseline/')
+BASELINE = re.compile(rb'\A\s*\{\s*"schema"\s*:\s*"hta-graph/baseline/')
 FILE_KINDS = {
-    "JSON answer of hta-graph": re.compile(rb'\s*\{\s*"schema"\s*:\s*"hta-graph/(?!baseline/)'),
+    "JSON answer of hta-graph": re.compile(rb'\A\s*\{\s*"schema"\s*:\s*"hta-graph/(?!baseline/)'),
     "baseline of hta-graph": BASELINE,
-    "text": re.compile(rb"(?!\s*[{\[]|SQLite format)"),
+    "text": re.compile(rb"\A(?!\s*[{\[]|SQLite format)"),
 }
 """What outputs may replace, and how it begins; what begins as a trace is no text."""
 HEAD_BYTES = 256
@@ -107,6 +107,8 @@ def check_replaced(target: str, kind: str) -> None:
     place = resolve_location(target)
     if target == "-" or is_remote(place) or not place.is_file() or not place.stat().st_size:
         return
+    if is_written_directly(resolve_links(place)):
+        return  # what a process has open is written to, not replaced
     if not begins_as(place, FILE_KINDS[kind]):
         raise OutputError(f"{target}: is no {kind}, and is not replaced; name another file, or remove this one")
 

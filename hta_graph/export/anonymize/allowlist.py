@@ -25,6 +25,8 @@ NUMERIC_ARGUMENTS = {
 }  # fmt: skip
 """Counters, sizes of copies and messages, and numbers of ranks: what the graph, matching and analyses are made of."""
 
+STREAM_ARGUMENTS = ("device", "context", "stream", "original_stream")
+
 SHAPE_ARGUMENTS = {
     "Input Strides", "grid", "block", "blocks per SM", "warps per SM", "est. achieved occupancy %",
     "registers per thread", "shared memory", "In split size", "Out split size",
@@ -65,7 +67,7 @@ class ArgumentAllowlist:
         self.dropped: Counter[str] = Counter()
         self._rules: dict[str, Callable[[Any], Any]] = {
             **dict.fromkeys(NUMERIC_ARGUMENTS, allowed_number),
-            **dict.fromkeys(("device", "context", "stream"), lambda value: numbers.stream(number_or_text(value))),
+            **dict.fromkeys(STREAM_ARGUMENTS, lambda value: numbers.stream(number_or_text(value))),
             "dtype": _allowed_type,
             "Addr": lambda value: None if allowed_number(value) is None else numbers.address(allowed_number(value)),
             "Collective name": self._collective,

@@ -35,6 +35,8 @@ CATEGORIES: dict[EventKind, str] = {
     EventKind.OVERHEAD: "overhead",
     EventKind.MEMORY: "memory",
     EventKind.OTHER: "row",
+    EventKind.GRAPH_HOST_NODE: "host node",
+    EventKind.GRAPH_EVENT_NODE: "event node",
 }
 """What stands for a name of each kind; a number is added."""
 
@@ -58,7 +60,7 @@ _CALL_PREFIXES = (
     known.AMD_CALL, known.BLOCKING_CALL, known.DEVICE_SYNC_CALL, known.STREAM_SYNC_CALL, known.ENQUEUEING_CALL,
     known.EVENT_SYNC_CALL, known.EVENT_RECORD_CALL, known.STREAM_WAIT_CALL, known.GRAPH_LAUNCH_CALL,
     known.KERNEL_LAUNCH_CALL, known.NON_BLOCKING_QUERY, known.SYNCHRONOUS_COPY_CALL, known.LOCK_TAKING_CALL,
-    known.WARM_UP, known.ALLOCATION_CALL,
+    known.WARM_UP, known.ALLOCATION_CALL, known.IMPLICIT_WAIT_CALL,
 )  # fmt: skip
 _COPY_PREFIXES = (
     known.COPY_KIND, known.COPY_TO_PAGEABLE, known.COPY_BLOCKING_SYNCHRONOUS_CALL, known.PAGEABLE_UPLOAD,
@@ -74,8 +76,8 @@ _MATCHED: dict[str, tuple[re.Pattern[str], ...]] = {
     ),
     "call": _CALL_PREFIXES,
     "copy": _COPY_PREFIXES,
-    "annotation": (known.GLOO_COLLECTIVE, known.IN_PROCESS_LOADING),
-    "frame": (known.MODULE_FRAME, known.OWN_FRAME, known.WARM_UP),
+    "annotation": (known.GLOO_COLLECTIVE, known.IN_PROCESS_LOADING, known.OPTIMIZER_STEP),
+    "frame": (known.MODULE_FRAME, known.OWN_FRAME, known.WARM_UP, known.WRAPPER_FRAME, known.MODEL_FRAME),
     "kernel": (known.DEVICE_COPY, known.DEVICE_WAIT),
 }
 _SEARCHED: dict[str, tuple[re.Pattern[str], ...]] = {
@@ -175,6 +177,7 @@ class Pseudonyms:
         ending = word + (f" {peer[0]}" if peer else "")
         yield f"{plain}{ending}"
         yield f"gloo:{plain}{ending}"
+        yield f"Optimizer.step#{plain}{ending}"
         yield from (f"{start}{plain}{ending}" for start in _loading_words(text))
         yield from (f"{plain}{ending} {end}" for end in _loading_words(text))
 
@@ -209,8 +212,10 @@ class Pseudonyms:
         plain = f"frame_{self.number('frame', OBJECT_ADDRESS.sub('', text))}"
         line = SOURCE_LINE.search(text)
         if line:
-            yield f"{plain}.py({line[1]}): call"
+            yield from (f"{plain}.py({line[1]}): {word}" for word in ("call", "forward", "wrapper"))
         address = OBJECT_ADDRESS.search(text)
+        if text.startswith("<built-in"):
+            yield f"<built-in method record_function of {plain}{self._address(address) if address else ''}>"
         yield f"<{plain}{self._address(address)}>" if address else f"<{plain}>"
 
     def _plain(self, category: str, text: str) -> str:
@@ -312,8 +317,9 @@ class IdMap:
         return self._names.text("lane", str(value))
 
     def arrow(self, value: Any) -> int:
-        """Return another number for an arrow."""
-        return self._arrows.setdefault(value, len(self._arrows) + 1)
+        """Return another number for an arrow; those between nodes of graphs are known by large ones."""
+        is_of_nodes = isinstance(value, int) and value >= known.FIRST_NODE_ARROW
+        return self._arrows.setdefault(value, len(self._arrows) + 1 + is_of_nodes * known.FIRST_NODE_ARROW)
 
     def address(self, value: Any) -> int:
         """Return another number for an address, 4 KB apart."""

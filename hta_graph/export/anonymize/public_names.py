@@ -91,6 +91,8 @@ PUBLIC_SHAPES: dict[EventKind, str] = {
     EventKind.OVERHEAD: "Unrecognized|Command Buffer Full|Buffer Flush|Activity Buffer Request|Lazy Function Loading"
     "|(Runtime Triggered )?Module Loading|Instrumentation|Resource|UVM Activity Init",
     EventKind.MEMORY: r"\[memory\]",
+    EventKind.GRAPH_HOST_NODE: "HostNode",
+    EventKind.GRAPH_EVENT_NODE: "EventRecord",
     EventKind.PYTHON_FUNCTION: f"{FRAME_OF_PYTORCH}|{FRAME_OF_PYTHON}|{BUILT_IN}|nn\\.Module: ({MODULES})_\\d+",
 }
 """What a public name of each kind looks like, all of it; kernels have tables of their own."""

@@ -17,7 +17,7 @@ from hta_graph.base.errors import QueryError
 from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.export.picture.style import MAX_NAME_LENGTH, format_duration, short_label
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName
-from hta_graph.model import RETURNS, WITHIN_A_LANE, Bools, BoundBy, EdgeKind, EventKind, Ids, Ints
+from hta_graph.model import BETWEEN_ACTIVITIES, RETURNS, WITHIN_A_LANE, Bools, BoundBy, EdgeKind, EventKind, Ids, Ints
 from hta_graph.paths.binding_edges import walk_back_from_end
 from hta_graph.paths.critical_path import CriticalPath
 
@@ -353,28 +353,37 @@ class _LaneCrossings:
 
 
 MAX_FAN_OUT = 8
-"""More activities of one launch than this share a box, alike or not."""
+"""More activities of one launch than this share a box, alike or not; of a graph in question, chains of its nodes do."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The boxes nearest to an event in order of time, the links between them, and how many events are further away."""
+    """The boxes nearest to an event in order of time, the links between them, and how many events are further away.
+
+    ``nodes`` are the numbers of the boxes that hold nodes of the event, where that is the launch of a graph.
+    """
 
     boxes: list[Box]
     links: list[Link]
     hidden: int
+    nodes: frozenset[int]
 
 
 def surroundings(near: DependencyGraph, focus: int, depth: int, limit: int) -> Surroundings:
     """Fold the neighbourhood of an event, given by its row, and keep the ``limit`` boxes nearest to it."""
     hops = _hops_from(near, focus, depth)
-    boxes, box_of = _fold_events(near, hops, focus)
+    is_node = (near.launching_call == focus) & near.event_flags.graph_launch_call[focus]
+    boxes, box_of = _fold_events(near, hops, focus, is_node)
     kept = _nearest_boxes(near, box_of, hops, focus, limit)
     links = [link for link in _neighbour_links(near, box_of, hops < depth, focus) if {link.source, link.target} <= kept]
+    nodes = frozenset(box_of[is_node].tolist()) & kept
+    # That a launch comes before all nodes of its graph is said by the first ones.
+    follows = {link.target for link in links if {link.source, link.target} <= nodes}
+    links = [link for link in links if link.kind != EdgeKind.LAUNCH or link.target not in follows or link.bold]
     number = {at: place for place, at in enumerate(_in_time_order(boxes, kept, links))}
     moved = [replace(link, source=number[link.source], target=number[link.target]) for link in links]
     hidden = sum(box.count for at, box in enumerate(boxes) if at not in kept)
-    return Surroundings([boxes[at] for at in number], moved, hidden)
+    return Surroundings([boxes[at] for at in number], moved, hidden, frozenset(number[at] for at in nodes))
 
 
 def _hops_from(near: DependencyGraph, focus: int, depth: int) -> Ints:
@@ -391,9 +400,12 @@ def _hops_from(near: DependencyGraph, focus: int, depth: int) -> Ints:
     return hops
 
 
-def _fold_events(near: DependencyGraph, hops: Ints, focus: int) -> tuple[list[Box], Ids]:
-    """Put runs of alike siblings into one box each, and all that one call launched where that is much."""
-    parent = _row_or_call_around(near)
+def _fold_events(near: DependencyGraph, hops: Ints, focus: int, is_node: Bools) -> tuple[list[Box], Ids]:
+    """Put runs of alike siblings into one box each, and all that one call launched where that is much.
+
+    Nodes of the graph in question stay apart, but for chains of many.
+    """
+    parent, chained = _row_or_call_around(near), _chains(near, is_node)
     boxes: list[Box] = []
     box_of = np.full(len(parent), -1, np.int32)
     last: dict[tuple[int, int], int] = {}
@@ -402,6 +414,13 @@ def _fold_events(near: DependencyGraph, hops: Ints, focus: int) -> tuple[list[Bo
     for row in range(len(parent)):
         box = box_of_event(near, row, row)
         box.focus = row == focus
+        if is_node[row]:
+            if chained[row] >= 0:
+                boxes[box_of[chained[row]]].absorb(box)
+            else:
+                boxes.append(box)
+            box_of[row] = box_of[chained[row]] if chained[row] >= 0 else len(boxes) - 1
+            continue
         around, on_gpu = int(parent[row]), bool(is_gpu[row])
         many = on_gpu and around >= 0 and fan[around + 1] > MAX_FAN_OUT
         run = (box.lane, int(box_of[around]) if around >= 0 and (many or not on_gpu) else -1)
@@ -415,6 +434,21 @@ def _fold_events(near: DependencyGraph, hops: Ints, focus: int) -> tuple[list[Bo
             boxes.append(box)
         box_of[row] = at
     return boxes, box_of
+
+
+def _chains(near: DependencyGraph, is_node: Bools) -> Ids:
+    """Return the node of the same stream that a node alone follows, and that it alone follows; -1 for others."""
+    found = np.full(len(is_node), -1, np.int32)
+    if np.count_nonzero(is_node) <= MAX_FAN_OUT:
+        return found
+    edges = near.edges_of(*BETWEEN_ACTIVITIES)
+    edges = edges.take(is_node[edges.source] & is_node[edges.target])
+    pairs = np.unique(np.stack([edges.source, edges.target]), axis=1)
+    before, after = (np.bincount(side, minlength=len(is_node)) for side in (pairs[1], pairs[0]))
+    lane = near.event_table.lane
+    source, target = pairs[:, (after[pairs[0]] == 1) & (before[pairs[1]] == 1) & (lane[pairs[0]] == lane[pairs[1]])]
+    found[target[source < target]] = source[source < target]
+    return found
 
 
 def _row_or_call_around(near: DependencyGraph) -> Ids:

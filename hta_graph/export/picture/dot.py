@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -21,6 +21,7 @@ from hta_graph.export.picture.style import (
     CONNECTOR,
     EDGE,
     GRAPH,
+    GRAPH_CLUSTER,
     NODE,
     fill_and_border,
     format_duration,
@@ -111,6 +112,8 @@ class DotDrawing:
     bold: str
     origin_ns: int
     total_ns: int = 0
+    nodes: frozenset[int] = frozenset()
+    """The numbers of the boxes that hold nodes of one graph launch: they have a frame of their own."""
 
     def source(self, rows: Sequence[Sequence[int]], boxes: Sequence[Box], links: Sequence[Link]) -> str:
         """Return the text for ``dot``: a cluster for each lane of each row, links, a heading with the legend."""
@@ -145,13 +148,26 @@ class DotDrawing:
         links: Sequence[Link],
     ) -> list[str]:  # fmt: skip
         """Draw the lanes of a row, each in order of time; return their anchors."""
-        anchors = []
         inside = {(link.source, link.target) for link in links}
+        others = [at for at in members if at not in self.nodes]
+        anchors = self._draw_lanes(picture, f"lane{row}", others, lanes, boxes, inside)
+        if nodes := [at for at in members if at in self.nodes]:
+            count = sum(boxes[at].count for at in nodes)
+            with picture.subgraph(name=f"cluster_graph{row}") as cluster:
+                cluster.attr(**GRAPH_CLUSTER, label=f"<<B>nodes of the graph ({count:,})</B>>")
+                anchors += self._draw_lanes(cluster, f"graph{row}", nodes, lanes, boxes, inside)
+        return anchors
+
+    def _draw_lanes(
+        self, picture: Any, prefix: str, members: Sequence[int], lanes: Sequence[int], boxes: Sequence[Box],
+        inside: Collection[tuple[int, int]],
+    ) -> list[str]:  # fmt: skip
+        anchors = []
         for lane in lanes:
             own = [at for at in members if boxes[at].lane == lane]
             if not own:
                 continue
-            anchors.append(_lane_anchor(row, lane))
+            anchors.append(_lane_anchor(prefix, lane))
             with picture.subgraph(name=f"cluster_{anchors[-1]}") as cluster:
                 cluster.attr(**CLUSTER, label=f"<<B>{escape(self._lane_label(lane))}</B>>")
                 cluster.node(anchors[-1], **ANCHOR)
@@ -172,7 +188,7 @@ class DotDrawing:
             picture.edge(f"b{link.source}", f"b{link.target}", **style, constraint=str(forward).lower())
             return
         for row, at, name in ((rows[0], link.source, "out"), (rows[1], link.target, "in")):
-            with picture.subgraph(name=f"cluster_{_lane_anchor(row, boxes[at].lane)}") as cluster:
+            with picture.subgraph(name=f"cluster_{_lane_anchor(f'lane{row}', boxes[at].lane)}") as cluster:
                 cluster.node(f"{name}{rows[1]}", label=str(rows[1]), **CONNECTOR)
         picture.edge(f"b{link.source}", f"out{rows[1]}", **style)
         picture.edge(f"in{rows[1]}", f"b{link.target}", **{**style, "label": ""})
@@ -263,8 +279,8 @@ class DotDrawing:
         return [f"operator{OPERATOR_SIGN}kernel of a graph replay: {evidence}" for evidence in sorted(known)]
 
 
-def _lane_anchor(row: int, lane: int) -> str:
-    return f"lane{row}_{lane}".replace("-", "_")
+def _lane_anchor(prefix: str, lane: int) -> str:
+    return f"{prefix}_{lane}".replace("-", "_")
 
 
 def _with_count(text: str, count: int) -> str:

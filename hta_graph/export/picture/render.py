@@ -65,6 +65,8 @@ def between_picture(
 def around_picture(graph: DependencyGraph, event_index: EventName, depth: int = 1, *, limit: int = 30) -> Picture:
     """Draw the events at most ``depth`` edges away from one; bold is its last dependency.
 
+    The nodes of a graph launch have a frame of their own, in which forks and joins show.
+
     Raises:
         QueryError: there is no such event.
         UsageError: the depth is negative or the limit below 1.
@@ -80,7 +82,7 @@ def around_picture(graph: DependencyGraph, event_index: EventName, depth: int = 
     what = f"{event_label(event_index)} ({_event_name(graph, event_index)})"
     title = (f"Around {what}, depth {depth}", trace_label(graph.trace))
     boxes, bold = shown.boxes, "bold: its last dependency"
-    drawing = DotDrawing(near, title, left_out, bold=bold, origin_ns=boxes[0].start_ns)
+    drawing = DotDrawing(near, title, left_out, bold=bold, origin_ns=boxes[0].start_ns, nodes=shown.nodes)
     return Picture(drawing.source([list(range(len(boxes)))], boxes, shown.links), left_out)
 
 

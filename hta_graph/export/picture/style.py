@@ -45,6 +45,12 @@ GRAPH = {
 NODE = {"shape": "box", "fontname": FONT, "fontsize": "11", "margin": "0.13,0.05", "color": "#404040"}
 EDGE = {"fontname": FONT, "fontsize": "8", "arrowsize": "0.7"}
 CLUSTER = {"labeljust": "l", "style": "filled,rounded", "color": "#d8d8d8", "fillcolor": "#fafafa", "fontsize": "10"}
+GRAPH_CLUSTER = {
+    **CLUSTER,
+    "color": EDGE_MEANING[EdgeKind.GRAPH_ORDER].colour,
+    "fillcolor": "#f0f7f7",
+    "penwidth": "1.5",
+}
 ANCHOR = {"shape": "point", "style": "invis", "width": "0.01", "label": ""}
 CONNECTOR = {"shape": "circle", "fixedsize": "true", "width": "0.25", "fillcolor": "#ffe680", "style": "filled"}
 

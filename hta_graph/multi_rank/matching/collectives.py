@@ -9,11 +9,12 @@ from itertools import compress
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, pair_key, rows_by_value
+from hta_graph.base.arrays import Columns, first_of_runs, pair_key, rows_by_value
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Codes, Ids, Ints
 from hta_graph.multi_rank.matching.align_rank_sequences import MIN_PAIRS
 from hta_graph.multi_rank.matching.communications import ALL_RANKS, Match, RankCommunications, RankRecord
+from hta_graph.multi_rank.matching.further_waits import FurtherWaits, further_waits
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, job_clocks
 from hta_graph.multi_rank.matching.match_checks import (
     GROUP_OPEN,
@@ -58,8 +59,10 @@ class Collectives:
     start: Ints
     end: Ints
     wait: Ints
+    awaited: Ints
+    """The rank that came last of those for whom it waits (-1: it waits for none)."""
     is_needed: Bools
-    """Whether others wait for it: of a broadcast only the root is."""
+    """Whether others wait for it: of a broadcast by NCCL only the root is."""
     by: Ints
     """How each collective was found: a place in :data:`MATCHED_BY`."""
     missing: Ints
@@ -71,6 +74,8 @@ class Collectives:
     """For each rank's communications why they are left out: a key of :data:`REASONS`; 0 and 1 if they are not."""
     unmatched: tuple[Unmatched, ...]
     """What is unmatched of all ranks' communications, with its share of their time, by reason."""
+    further: FurtherWaits
+    """Who waits for a rank that takes from it."""
     rejected: tuple[Match, ...] = ()
     """What was matched but fits no clocks of its ranks, and is left out: rank → place."""
 
@@ -129,12 +134,13 @@ class Collectives:
         return replace(
             self,
             number=(np.cumsum(chosen) - 1)[self.number[kept]],
+            further=self.further.of_collectives(chosen),
             **{name: getattr(self, name)[kept] for name in MEMBER_COLUMNS},
             **{name: getattr(self, name)[chosen] for name in COLLECTIVE_COLUMNS},
         )
 
 
-MEMBER_COLUMNS = ("rank", "place", "arrival", "start", "end", "wait", "is_needed")
+MEMBER_COLUMNS = ("rank", "place", "arrival", "start", "end", "wait", "awaited", "is_needed")
 COLLECTIVE_COLUMNS = ("by", "missing", "ambiguous")
 WITHOUT_PARTNER = (NO_PARTNER, OUTSIDE_RECORDING, VIOLATES_CAUSALITY, UNKNOWN_KERNEL)
 
@@ -211,6 +217,7 @@ def match_grouped_collectives(ranks: Mapping[int, RankCommunications]) -> Collec
         matched, members = _select_matches(matched, members, alike)
     found = _sorted_by_time(
         members,
+        further_waits(members, ranks, clocks),
         np.array([channel.by for channel, _ in matched], np.int64),
         np.array([max(channel.size - len(match), 0) for channel, match in matched], np.int64),
         np.array([not doubtful.isdisjoint(match.items()) for _, match in matched], np.bool_),
@@ -313,6 +320,7 @@ def _estimate_clocks(
 
 def _sorted_by_time(
     members: MatchedMembers,
+    further: FurtherWaits,
     by: Ints,
     missing: Ints,
     ambiguous: Bools,
@@ -322,8 +330,10 @@ def _sorted_by_time(
 ) -> Collectives:
     """Put collectives into the order in which they began to transfer."""
     number, rank, arrival = members.number, members.rank, members.arrival
-    is_needed = _is_needed(number, rank, members.awaited_rank)
-    wait = np.clip(members.awaited_arrival - arrival, 0, members.end - arrival)
+    is_needed = needed_by_others(number, rank, members.awaited_rank)
+    awaited, until = _last_awaited(members, further)
+    is_needed[further.places(number, rank)[1]] = True
+    wait = np.clip(until - arrival, 0, members.end - arrival)
     last = np.full(len(by), np.iinfo(np.int64).min)
     np.maximum.at(last, number, np.where(is_needed, arrival, np.iinfo(np.int64).min))
     # Of those that began to transfer at one instant the one that the lowest rank recorded first goes first.
@@ -339,6 +349,7 @@ def _sorted_by_time(
         members.start[at],
         members.end[at],
         wait[at],
+        awaited[at],
         is_needed[at],
         by[order],
         missing[order],
@@ -346,11 +357,28 @@ def _sorted_by_time(
         clocks,
         reasons,
         without,
+        replace(further, number=np.argsort(order)[further.number]),
     )
 
 
-def _is_needed(number: Ints, rank: Ints, needed: Ints) -> Bools:
-    """Mark the members for whom another one of their collective waits."""
+def _last_awaited(members: MatchedMembers, further: FurtherWaits) -> tuple[Ints, Ints]:
+    """Return which rank came last of those for whom each member waits (-1: none), and when (ns; none: it itself)."""
+    number, rank, arrival = members.number, members.rank, members.arrival
+    order = np.lexsort((rank, -arrival, number))
+    last = rank[order[first_of_runs(number[order])]]
+    awaited = np.where(members.awaited_rank == ALL_RANKS, last[number], members.awaited_rank.clip(min=-1))
+    until = members.awaited_arrival.copy()
+    waiter, other = further.places(number, rank)
+    later = np.lexsort((-further.awaited, arrival[other]))
+    waiter, other = waiter[later], other[later]
+    waiter, other = waiter[arrival[other] > until[waiter]], other[arrival[other] > until[waiter]]
+    # Of several the last one stays.
+    awaited[waiter], until[waiter] = rank[other], arrival[other]
+    return awaited, until
+
+
+def needed_by_others(number: Ints, rank: Ints, needed: Ints) -> Bools:
+    """Mark the members for whom another one of their collective waits, apart from :class:`FurtherWaits`."""
     groups = int(number.max(initial=-1)) + 1
     # One that waits for all needs everybody; who waits for one rank needs that one.
     somebody_needs_all = np.zeros(groups, np.bool_)
@@ -391,5 +419,7 @@ def waits_of_rank(graph: DependencyGraph, rank: int, found: Collectives) -> Rank
     place, wait = found.place[mine], found.wait[mine]
     # A rank's own arrival: what others did was compared in another time.
     start = own.arrival[place]
-    order = np.argsort(own.row[place], kind="stable")
+    # A kernel that runs messages with several ranks waits until the last of these came.
+    order = np.lexsort((-wait, own.row[place]))
+    order = order[first_of_runs(own.row[place][order])]
     return RankWaits.of(row=own.row[place], start=start, end=start + wait).take(order)

@@ -94,6 +94,8 @@ ALL_RANKS, NO_RANK, UNKNOWN_RANK = -1, -2, -3
 
 MESSAGE_KINDS = ("send", "recv", "send_recv")
 """Operations that concern two ranks; of the last kind is a kernel that does not say which it is."""
+BATCH = "batch_isend_irecv"
+"""What both sides of an exchange do: one kernel sends to a rank and receives from it."""
 COLLECTIVE_ARGUMENTS = ("Collective name", "Process Group Name", "Process Group Ranks", "Seq", "Comms Id", "Group size")
 COLUMNS = ("row", "call", "arrival", "start", "end", "needed", "on_gpu")
 SIZE_ARGUMENTS = ("In msg nelems", "Out msg nelems", "dtype")

@@ -205,7 +205,7 @@ def causally_possible(members: MatchedMembers, count: int, clocks: JobClocks) ->
     """Mark the collectives in which no rank left before the last one that it waits for arrived."""
     possible = np.ones(count, np.bool_)
     possible[
-        members.number[members.awaited_arrival > members.end + _clock_errors(members, clocks) + CAUSALITY_SLACK_NS]
+        members.number[members.awaited_arrival > members.end + clock_errors(members, clocks) + CAUSALITY_SLACK_NS]
     ] = False
     return possible
 
@@ -217,7 +217,7 @@ def non_collective_names(
 
     A kernel that sends, for example, may be followed by another one that receives: only that one waits.
     """
-    left_early = members.take(members.awaited_arrival > members.end + _clock_errors(members, clocks))
+    left_early = members.take(members.awaited_arrival > members.end + clock_errors(members, clocks))
     early = rows_by_value(left_early.rank)
     unlike, seen = Counter[str](), Counter[str]()
     for rank, own in ranks.items():
@@ -249,7 +249,7 @@ def has_known_kind(matches: Sequence[Match], ranks: Mapping[int, RankCommunicati
     return [not any(silent[rank][place] for rank, place in match.items()) for match in matches]
 
 
-def _clock_errors(members: MatchedMembers, clocks: JobClocks) -> Ints:
+def clock_errors(members: MatchedMembers, clocks: JobClocks) -> Ints:
     """Return how far each member's times may be wrong (ns), as far as that is worth to be believed."""
     by_rank = {rank: min(clock.error, CAUSALITY_SLACK_NS) for rank, clock in clocks.by_rank.items()}
     error = [by_rank.get(rank, 0) for rank in members.rank.tolist()]

@@ -25,6 +25,7 @@ from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.matching.align_rank_sequences import CLOSE_ENDS_NS, CommunicationSequence, align_ranks
 from hta_graph.multi_rank.matching.communications import (
     ALL_RANKS,
+    BATCH,
     WORKER,
     ChannelT,
     IndicesByRank,
@@ -41,7 +42,7 @@ MATCHED_BY = ("comms id", "sequence number", "order")
 COMMS_ID, SEQUENCE, ORDER = range(3)
 
 
-SIZE_DIFFERS_BY_RANK = ("all_to_all", "alltoall", "gather", "scatter")
+SIZE_DIFFERS_BY_RANK = ("all_to_all", "alltoall", "gather", "scatter", BATCH)
 """How the names of collectives begin whose sizes may differ from rank to rank."""
 
 LARGEST_NUMBER = (1 << 62) - 1

@@ -1,4 +1,4 @@
-"""A rank's communications, read from its trace: communication kernels, and with them what ran on the CPU.
+"""A rank's communications, read from its trace: kernels, copies, and with them what ran on the CPU.
 
 Of a kernel it is read which collective or message it is, its process group and for whom it waits: from the arguments
 recorded on it, else on the operators around its launch, else from names.
@@ -19,10 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.base.arrays import find_sorted, is_among, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.timeline import nearest_around
-from hta_graph.model import Bools, EventKind, Ids
+from hta_graph.model import Bools, EventKind, Ids, Ints
+from hta_graph.multi_rank.matching.batched_messages import with_batched_messages
 from hta_graph.multi_rank.matching.bus_bandwidth import exchanged_elements
 from hta_graph.multi_rank.matching.communications import (
     ALL_RANKS,
@@ -79,6 +81,8 @@ def read_kernel_arguments(graph: DependencyGraph, kernels: Ids, calls: Ids) -> K
     itself = np.where(collective[kernels], kernels, -1)
     # The arguments stand on record_param_comms, which may be around the operator that launched the kernel.
     operator = _nearest_enclosing(graph, calls, collective)
+    is_copy = graph.event_table.kind[kernels] == EventKind.MEMCPY
+    operator[is_copy] = _records_of_copies(graph, kernels[is_copy], calls[is_copy])
     is_call = np.array([name in PROCESS_GROUP_CALL for name in graph.names] or [False])[graph.event_table.name]
     call = _nearest_enclosing(graph, calls, is_call & (graph.event_table.kind == EventKind.CPU_OP))
     names = [graph.name_of(row) if row >= 0 else "" for row in call.tolist()]
@@ -114,6 +118,37 @@ def _nearest_enclosing(graph: DependencyGraph, calls: Ids, wanted: Bools) -> Ids
     return nearest_around(around, np.where(calls >= 0, around[calls], -1), wanted)
 
 
+def _external_ids(graph: DependencyGraph, rows: Ids, calls: Ids) -> Ints:
+    """Return the External id of each row, else that of its call."""
+    external = graph.event_table.external_id
+    return np.where(external[rows] > 0, external[rows], take_or(external, calls))
+
+
+def _records_of_copies(graph: DependencyGraph, copies: Ids, calls: Ids) -> Ids:
+    """Return the record of the collective whose work each copy does: the one with its External id (-1: not here)."""
+    events = graph.event_table
+    records = np.flatnonzero(events.collective & (events.kind == EventKind.CPU_OP)).astype(np.int32)
+    records = records[np.argsort(events.external_id[records], kind="stable")]
+    found: Ids = take_or(records, find_sorted(_external_ids(graph, copies, calls), events.external_id[records]))
+    return found
+
+
+def first_parts(graph: DependencyGraph, rows: Ids, calls: Ids) -> Ints:
+    """Return for each communication (rows in canonical order) the place of the first that does the same one's work.
+
+    A kernel does all of it. Copies are parts of what their record names, with what else it launched:
+
+        record_param_comms   |--------------|
+        copy engine             [copy][copy] [copy]      one collective, from the first one's start to the last end
+    """
+    external = _external_ids(graph, rows, calls)
+    is_part = is_among(external, external[graph.event_table.kind[rows] == EventKind.MEMCPY])
+    _, first, place = np.unique(
+        np.where(is_part, external, -1 - np.arange(len(rows))), return_index=True, return_inverse=True
+    )
+    return first[place]
+
+
 @dataclass(frozen=True)
 class _EventArguments:
     """Values by key, one list for each list of rows that was asked for."""
@@ -138,6 +173,9 @@ def _read_event_arguments(graph: DependencyGraph, asked: list[Ids]) -> _EventArg
 
 SEND_RECV = "send_recv"
 """A kernel that runs sends, receives and all-to-alls alike."""
+
+COPIES = "copies"
+"""What does the work of a collective that copy engines run, whichever way each copy goes."""
 
 KIND_PATTERNS = (
     ("all", re.compile(r"all_?reduce|cross_device_reduce|reduce_?scatter|all_?gather|all_?to_?all|barrier")),
@@ -269,7 +307,7 @@ def _global_rank(group: KernelGroup | None, number: int | None) -> int:
 
 
 def read_communication_kernels(graph: DependencyGraph) -> RankCommunications:
-    """Return a rank's communication kernels with the arguments recorded on them, else on the launching operator.
+    """Return a rank's communication kernels and copies with their arguments: recorded on them, else on the operator.
 
     Raises:
         TraceError: the file, which is read once more where there are such arguments, is gone or has changed.
@@ -277,7 +315,8 @@ def read_communication_kernels(graph: DependencyGraph) -> RankCommunications:
     work = activities(graph)
     work = work.take(work.type == WorkType.COMMUNICATION)
     found = read_kernel_arguments(graph, work.row, work.call)
-    names = [graph.name_of(row) for row in work.row.tolist()]
+    is_copy = graph.event_table.kind[work.row] == EventKind.MEMCPY
+    names = [COPIES if copies else graph.name_of(row) for row, copies in zip(work.row, is_copy, strict=True)]
     annotations = _launch_annotations(graph, work, names)
     kinds = _communication_kinds(found, annotations, names, work.lane.tolist())
     groups = kernel_groups(found, work.lane.tolist())
@@ -353,7 +392,7 @@ def _communication_kinds(
 
 @memoized
 def read_communications(graph: DependencyGraph) -> RankCommunications:
-    """Return a rank's communications: its communication kernels, and the collectives that ran on its CPU.
+    """Return a rank's communications: its communication kernels, what copies did, and what ran on its CPU.
 
     Those that go with the graph are believed.
 
@@ -364,9 +403,35 @@ def read_communications(graph: DependencyGraph) -> RankCommunications:
     if known is not None:
         return known
     on_cpu = read_gloo_communications(graph)
-    both = read_communication_kernels(graph).merged_with(on_cpu)
+    on_gpu = read_communication_kernels(graph)
+    first = first_parts(graph, on_gpu.row, on_gpu.call)
+    end = on_gpu.end.copy()
+    np.maximum.at(end, first, on_gpu.end)
+    whole = replace(on_gpu, end=end, arrival=_arrivals(graph, on_gpu)).take(
+        np.flatnonzero(first == np.arange(len(first)))
+    )
+    both = with_batched_messages(graph, whole).merged_with(on_cpu)
     groups, descriptions = on_cpu.recording.groups, on_cpu.recording.group_descriptions
     return replace(both, recording=replace(_recording(graph), groups=groups, group_descriptions=descriptions))
+
+
+def _arrivals(graph: DependencyGraph, own: RankCommunications) -> Ints:
+    """Return when the rank came to each: where copies do the work, when all that their first one waits for had ended.
+
+    Copy engines do not wait inside a copy: the ranks meet before it (NCCL: ``ncclMemOpSync``), which leaves no row.
+
+        rank 0    [gemm]- - wait - -[copy][copy]
+        rank 1    [====== gemm ====][copy][copy]        came last
+    """
+    is_copy = graph.event_table.kind[own.row] == EventKind.MEMCPY
+    if not is_copy.any():
+        return own.arrival
+    edges = graph.edges_of()
+    edges = edges.take(is_among(edges.target, own.row[is_copy]) & ~edges.to_end)
+    came = np.full(len(graph.event_table), -1, np.int64)
+    np.maximum.at(came, edges.target, edges.source_ns)
+    found = came[own.row]
+    return np.where(found >= 0, np.minimum(found, own.start), own.start)
 
 
 def _recording(graph: DependencyGraph) -> RankRecording:

@@ -40,6 +40,7 @@ from hta_graph.paths.host_pauses import pauses_of_rank
 from hta_graph.paths.intervals import union
 from hta_graph.paths.segments import SegmentTable
 from hta_graph.paths.time_accounting import explained_lags
+from hta_graph.paths.unrecorded_work import KnownUnrecordedWork
 from hta_graph.paths.windows import Window, WindowQuery, step, step_lengths
 
 
@@ -118,9 +119,8 @@ def make_path_excerpt(graph: DependencyGraph, request: ExcerptRequest) -> Depend
     )  # fmt: skip
     columns = {name: take_or(number, getattr(found.segments, name)) for name in ("event", "open_call")}
     segments = replace(found, segments=replace(found.segments, **columns))
-    return summary_graph(
-        graph, rank, summary, induced.edges, induced.wait_calls, [segments, pauses_of_rank(rank.local)]
-    )
+    attached = [segments, pauses_of_rank(rank.local), KnownUnrecordedWork.of(graph)]
+    return summary_graph(graph, rank, summary, induced.edges, induced.wait_calls, attached)
 
 
 STEPS_AT_ONCE = 24

@@ -26,6 +26,7 @@ from hta_graph.multi_rank.matching.read_communications import read_communication
 from hta_graph.multi_rank.rank_activity import RankActivity, rank_activity
 from hta_graph.multi_rank.summary.boundary_events import boundary_rows, contract_edges, wake_up_edges
 from hta_graph.paths.time_accounting import explained_lags
+from hta_graph.paths.unrecorded_work import KnownUnrecordedWork
 from hta_graph.paths.window_ends import step_work_ends
 from hta_graph.paths.windows import Window, WindowQuery, annotation, step, step_lengths, whole
 from hta_graph.trace.table import Flows, SyncTable, Trace
@@ -142,7 +143,8 @@ def summarize_rank(graph: DependencyGraph, question: SummaryRequest) -> Dependen
         is_in_job_time=question.clock is not None,
     )
     edges = EdgeTable.join([found.edges, wake_up_edges(rank.local, rows)])
-    return summary_graph(graph, rank, known, edges, WaitCalls.empty(), _activity_for_causes(rank, question.doings))
+    attached = [KnownUnrecordedWork.of(graph), *_activity_for_causes(rank, question.doings)]
+    return summary_graph(graph, rank, known, edges, WaitCalls.empty(), attached)
 
 
 def _activity_for_causes(rank: RankInJobTime, doings: int) -> list[RankActivity]:

@@ -134,22 +134,21 @@ def _rank_boundaries(
     for own, begins, past in zip(job.rank_graphs, first[:-1].tolist(), first[1:].tolist(), strict=True):
         summarized = summary_rows(own.graph)
         at = outgoing[order[begins:past]]
-        is_message = ~is_rendezvous[edges.source[at]]
+        is_direct = ~is_rendezvous[edges.source[at]]
         # What comes from one point several times, a message and its answer, is one instant.
-        chosen, number = unique_rows(np.where(is_message, awaited_index[at], -1), edges.source[at])
+        chosen, number = unique_rows(np.where(is_direct, awaited_index[at], -1), edges.source[at])
         sources = at[chosen]
         incoming.append(
             IncomingTimes.of(
-                rendezvous=np.where(
-                    is_message[chosen], -1, np.searchsorted(job.rendezvous_rows, edges.source[sources])
-                ),
+                rendezvous=np.where(is_direct[chosen], -1, np.searchsorted(job.rendezvous_rows, edges.source[sources])),
                 rank_index=job.rank_index_of(edges.source[sources]),
                 awaited=awaited_index[sources],
                 time=edges.source_ns[sources],
             )
         )
         external = ExternalEdges.of(
-            instant=number, row=summarized[own.of_rank(edges.target[at])], is_message=is_message,
+            instant=number, row=summarized[own.of_rank(edges.target[at])],
+            is_message=edges.kind[at] == EdgeKind.POINT_TO_POINT,
             rule=job.edge_table.rule[edges.row[at]], is_doubtful=doubtful[edges.row[at]],
         )  # fmt: skip
         mine = awaited.of_rank[own.index]

@@ -7,8 +7,10 @@ file's size: pages that are their own children hold any number of rows.
 
 from __future__ import annotations
 
+import math
 import re
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
@@ -42,6 +44,8 @@ REMEDY = Remedy(
     "export it again with nsys export --type sqlite, or recover its rows with --salvage",
 )
 ORDINARY_TABLE = re.compile(r"CREATE TABLE [\"'`\[]?(\w+)")
+VERSION = re.compile(r"_V(\d{1,4})$")
+"""How names of tables end in some exports (``NVTX_EVENTS_V2``); the columns that are read are the same."""
 EXPORT_AGAIN = "export it again: nsys export --type sqlite"
 CHECKPOINT = "end the program that writes it, then run: sqlite3 FILE 'PRAGMA wal_checkpoint'"
 
@@ -116,7 +120,11 @@ class Database:
         self._connection.execute("PRAGMA trusted_schema = OFF")
         if salvage:  # a file shorter than its header says is opened only so; nothing can be written anyway
             self._connection.execute("PRAGMA writable_schema = ON")
-        self._columns = self._stored_columns()
+        stored = self._stored_columns()
+        self._stored_as, self.unread = self._by_unversioned_name(stored)
+        self._columns = {name: stored[table] for name, table in self._stored_as.items()}
+        renamed = [name for name, table in self._stored_as.items() if name != table]
+        self._renamed = re.compile(rf"\b({'|'.join(map(re.escape, renamed))})\b") if renamed else None
         self._connection.set_authorizer(_allow_reading)
 
     def __enter__(self) -> Database:
@@ -147,6 +155,27 @@ class Database:
             found[table] = frozenset(name for (name,) in columns.fetchall())
         return found
 
+    def _by_unversioned_name(self, stored: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Return the table to read under each name without a version, and tables with rows that are not read.
+
+        Of several the one without a version is the export's own answer, unless it is empty; else the newest.
+        """
+        versions: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        for table in stored:
+            version = VERSION.search(table)
+            versions[VERSION.sub("", table)].append((int(version[1]) if version else math.inf, table))
+        found, unread = {}, list[str]()
+        for name, tables in versions.items():
+            ordered = [table for _, table in sorted(tables, reverse=True)]
+            filled = [table for table in ordered if len(ordered) == 1 or self._count_about(table)]
+            found[name] = (filled or ordered)[0]
+            unread += filled[1:]
+        return found, tuple(unread)
+
+    def _as_stored(self, query: str) -> str:
+        """Return a query with the names that tables have in the file."""
+        return self._renamed.sub(lambda name: self._stored_as[name[1]], query) if self._renamed else query
+
     @contextmanager
     def _told_errors(self) -> Iterator[None]:
         try:
@@ -170,7 +199,7 @@ class Database:
 
     @property
     def tables(self) -> Mapping[str, frozenset[str]]:
-        """The stored columns of each ordinary table."""
+        """The stored columns of each ordinary table, by its name without a version."""
         return self._columns
 
     def has(self, table: str, *columns: str) -> bool:
@@ -192,7 +221,7 @@ class Database:
             TraceError: the file is damaged.
         """
         try:
-            found = self._connection.execute(query, parameters)
+            found = self._connection.execute(self._as_stored(query), parameters)
             # One by one: a chunk in which the damage begins would be lost.
             fetch = (
                 partial(_rows_before_damage, found, self._note) if self.salvages else partial(found.fetchmany, CHUNK)
@@ -244,6 +273,9 @@ class Database:
 
     def about(self, table: str) -> int:
         """Return about how many rows a table has, found at once: the largest number of one, 0 where it has none."""
+        return self._count_about(self._stored_as.get(table, table))
+
+    def _count_about(self, table: str) -> int:
         with suppress(sqlite3.Error):
             ((last,),) = self._connection.execute(f'SELECT MAX(rowid) FROM "{table}"')  # noqa: S608
             return last if isinstance(last, int) else 0

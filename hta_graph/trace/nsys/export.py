@@ -198,6 +198,7 @@ class Export:
             *((f"the export has no {' and no '.join(missing)}",) if missing else ()),
             *self._unlinked(),
             *self._unnamed(),
+            *(f"{table} is not read: the export has another version of this table" for table in self.database.unread),
         )
 
     def _unlinked(self) -> Iterator[str]:

@@ -11,10 +11,11 @@ import pytest
 import hta_graph as hg
 from analyses.advice import facts as advice_facts
 from analyses.advice.facts import PathFacts
-from analyses.advice.gains import SAME_SHARE
 from analyses.advice.rule import PathFinding
 from analyses.advice.rules import RULES
-from analyses.advice.verdict import replayed_advice, replayed_verdict
+from analyses.judgement.findings import judgement, leading
+from analyses.judgement.pricing import SAME_SHARE
+from analyses.judgement.verdict import replayed_advice, replayed_verdict
 from analyses.questions.critical_path import PathText, path_lines
 from analyses.questions.what_if.answer import what_if, what_if_document
 from analyses.questions.what_if.text import what_if_lines
@@ -65,12 +66,16 @@ def hold_claims(graph: hg.DependencyGraph) -> int:
 
 
 def hold_order(path: hg.CriticalPath) -> None:
-    """Hold the headline against the advice: none of it saves more, but what counts as the same."""
+    """Hold the headline against the judgement: nothing is worth more than what leads, but what counts as the same."""
     facts = PathFacts(path)
     bound = next(finding for finding in replayed_verdict(facts) if finding.rule == "bound_by")
-    saved = [one.saves_ns for one in replayed_advice(facts) if one.saves_ns is not None]
     assert bound.saves_ns is None or not bound.evidence.get("missing")
-    assert max(saved, default=0) <= (bound.saves_ns or 0) + SAME_SHARE * facts.priced.length_ns
+    first = leading(facts)
+    if first is None or bound.evidence.get("cause") == "start_up_recorded":
+        return
+    worth = [one.expected_ns or 0 for one in judgement(facts) if one.kind != "recording"]
+    assert max(worth, default=0) <= (first.expected_ns or 0) + SAME_SHARE * facts.priced.length_ns
+    assert bound.saves_ns in (None, first.saves_ns)
 
 
 def hold_opportunities(graph: hg.DependencyGraph, window: WindowQuery) -> None:
@@ -122,7 +127,7 @@ def test_every_rule_with_a_remedy_has_a_bound() -> None:
 
 def test_every_remedy_of_one_rank_can_lead_the_headline() -> None:
     of_ranks = {"held_up_by_rank", "slow_gpu", "slow_host"}
-    leads, remedies = ({name for name, rule in RULES.items() if getattr(rule, of)} for of in ("lead", "remedy"))
+    leads, remedies = ({name for name, rule in RULES.items() if getattr(rule, of)} for of in ("change", "remedy"))
     assert leads == remedies - of_ranks
 
 

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from analyses.advice.job_verdict import doubt, nobody, other_step, record, sentence, waiting_caused
+from analyses.advice.job_verdict import (
+    doubt,
+    most_of_the_waiting,
+    nobody,
+    other_step,
+    record,
+    sentence,
+    waiting_caused,
+    with_recording,
+)
 from hta_graph.multi_rank.job_verdict import Cause, JobVerdict
 from tests.support.job_verdicts import FIRM, nobody_named, verdict_like
 
@@ -84,26 +93,20 @@ def test_details_of_another_step_say_so() -> None:
     ("changes", "said"),
     [
         (
-            {"share_of_waiting": 0.6},
-            "no rank alone delays the others: rank 2 causes the most, 60% of the waiting with a known cause",
+            {"share_of_waiting": 0.6, "reason": "several_ranks"},
+            "no rank alone delays the others: several ranks cause the waiting",
         ),
         (
             {"compared": 3},
-            (
-                "no rank clearly delays the others: rank 2 causes 90% of the waiting with a known cause (1.50 ms, 25% "
-                "of a step), which may be chance in 3 steps"
-            ),
+            ("no rank clearly delays the others: the largest delay (1.50 ms, 25% of a step) may be chance in 3 steps"),
         ),
         (
             {"caused_ns": 10_000_000, "share_of_step": 0.09},
-            (
-                "no rank delays the others by much: rank 2 causes all of the waiting with a known cause, but that is "
-                "little (1.50 ms, 9% of a step)"
-            ),
+            ("no rank delays the others by much: the largest delay is small (1.50 ms, 9% of a step)"),
         ),
         (
             {"reason": "no_cause_known", "share_of_waiting": 0.0},
-            "rank 2 mostly arrives last, but most of the waiting has no recorded cause",
+            "no rank is named: most of the waiting has no recorded cause",
         ),
         ({"reason": "no_waiting", "ranks": ()}, "no rank delays the others: no rank waits for another"),
         (
@@ -117,6 +120,26 @@ def test_who_causes_most_is_said_without_a_contradiction(changes: dict[str, Any]
     found = replace(nobody_named(), **changes)
     assert sentence(found, "forward", {}) == ""
     assert nobody(found, "") == said
+
+
+def test_who_causes_most_is_named_behind_the_verdict_and_a_tie_is_said() -> None:
+    found = nobody_named()
+    of = "of the waiting with a known cause."
+    assert most_of_the_waiting(found, {0: 10, 2: 30}) == [f"Rank 2 causes the most, 75% {of}"]
+    assert most_of_the_waiting(found, {2: 30}) == [f"Rank 2 causes the most, all {of}"]
+    assert most_of_the_waiting(found, {0: 48, 2: 50, 3: 2}) == [f"Ranks 0 and 2 each cause about the same, 50% {of}"]
+    assert most_of_the_waiting(found, dict.fromkeys(range(4), 1)) == [f"4 ranks each cause about the same, 25% {of}"]
+    last = replace(found, reason="no_cause_known", share_of_waiting=0.0)
+    assert most_of_the_waiting(last, {}) == ["Rank 2 mostly arrives last."]
+    assert most_of_the_waiting(replace(last, ranks=()), {}) == []
+
+
+def test_a_late_recording_comes_first_unless_a_rank_is_named() -> None:
+    late = "rank 7's recording starts 3.00 ms later than the first one; what the rank did before is unknown"
+    missing = "Ranks 3 and 4 have no trace; whether they delay the others is unknown."
+    assert with_recording(["said"], nobody_named(), {7: 3_000_000}, [3, 4]) == [late, "said", missing]
+    assert with_recording(["said"], FIRM, {7: 3_000_000}, []) == ["said", late]
+    assert with_recording(["said"], FIRM, {}, ()) == ["said"]
 
 
 def test_how_much_of_the_waiting_it_causes() -> None:

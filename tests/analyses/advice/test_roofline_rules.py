@@ -11,7 +11,7 @@ import hta_graph as hg
 from analyses.advice.facts import PathFacts
 from analyses.advice.rule import PathFinding
 from analyses.advice.rules import advice_of
-from analyses.advice.savings import with_savings
+from analyses.judgement.pricing import with_savings
 from hta_graph.graph.dependency_graph import DependencyGraph
 from tests import fusion_accuracy
 from tests.roofline_accuracy import proved

@@ -269,6 +269,31 @@ def chained(between: str) -> TraceBuilder:
     return trace
 
 
+def with_lost_launches(*, rows: bool) -> TraceBuilder:
+    """Ten launches and waits; with or without rows of the kernels in the second half."""
+    trace = TraceBuilder()
+    for number in range(10):
+        at = 500.0 * number
+        trace.op("aten::mm", at, at + 20)
+        if rows or number < 5:
+            trace.launch("gemm", (at + 2, at + 10), (at + 20, at + 400), number)
+        else:
+            trace.call("cudaLaunchKernel", at + 2, at + 10, number)
+        trace.call("cudaStreamSynchronize", at + 30, at + 410, 100 + number)
+    return trace
+
+
+def sharing(us: float, call: str = "cuMemImportFromShareableHandle") -> TraceBuilder:
+    """Two products, between which memory is shared with another process, and mapped."""
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 60), 1)
+    trace.op("symm_mem::rendezvous", 10, 40 + us)
+    trace.call(call, 15, 15 + us, 2)
+    trace.call("cuMemMap", 20 + us, 35 + us, 3)
+    trace.launch("gemm", (50 + us, 55 + us), (60 + us, 120 + us), 4)
+    return trace
+
+
 CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] = {
     "launch_bound": (lambda: launching(20, 4), lambda: launching(20, 60)),
     "values_read": (lambda: reading("aten::item", 200, 200), lambda: reading("aten::item", 5, 400)),
@@ -288,6 +313,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
         lambda: collecting("torch/_dynamo/eval_frame.py(655): _fn"),
     ),
     "garbage_collection": (lambda: collecting("Python GC"), lambda: collecting("torch/optim/sgd.py(1): collect")),
+    "memory_sharing": (lambda: sharing(900), lambda: sharing(900, "cudaMalloc")),
     "driver_allocations": (lambda: stepping(100), lambda: stepping(0)),
     "idle_between_steps": (lambda: stepping(0, 300), lambda: stepping(0)),
     "far_from_limit": (lambda: multiplying(4096, 2_000), lambda: multiplying(4096, 600)),
@@ -304,6 +330,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
     "no_sync_records": (lambda: without_records(records=False), lambda: without_records(records=True)),
     "begun_too_late": (lambda: long_queued(100), lambda: long_queued(1500)),
     "causes_not_recorded": (lambda: without_records(records=True), lambda: without_records(records=False)),
+    "work_not_recorded": (lambda: with_lost_launches(rows=False), lambda: with_lost_launches(rows=True)),
     "no_gpu_rows": (lambda: launches_only(gpu_rows=False), lambda: launches_only(gpu_rows=True)),
 }
 """For each rule a trace of which it speaks, and one that differs in what it asks for."""
@@ -497,6 +524,31 @@ def test_the_sentence_to_forward_is_plain_and_fits_a_line(case: str, tmp_path: P
     assert "_" not in text
 
 
+@pytest.mark.parametrize(("kernels", "said"), [
+    ((("deep_ep::dispatch", 40), ("deep_ep::combine", 300)),
+     "mostly on deep_ep::combine (0.900 ms) and deep_ep::dispatch (0.117 ms)"),
+    ((("deep_ep::dispatch", 20), ("deep_ep::combine", 320)), "mostly on deep_ep::combine (0.960 ms)."),
+    ((("deep_ep::combine", 20),), ""),
+])  # fmt: skip
+def test_what_the_gpu_works_on_while_the_path_has_no_cause_is_named(
+    tmp_path: Path, kernels: tuple[tuple[str, float], ...], said: str
+) -> None:
+    """Nothing records or shows what the graph's last node waits for, while another thread's kernels exchange tokens."""
+    trace = replayed_graph([400] * 3)
+    for number in (1, 2, 3):
+        at = 440.0 * number - 81 - sum(length for _, length in kernels)
+        for place, (name, length) in enumerate(kernels):
+            begin, corr = 440.0 * (number - 1) + 5 * place, 1_000 * (place + 1) + number
+            trace.launch(name, (begin, begin + 3), (at, at + length), corr, stream=20, tid=2)
+            at += length
+    found = findings(trace, tmp_path)
+    assert ("of it the GPU works" in found["unexplained"].detail) == bool(said)
+    assert said in found["unexplained"].detail
+    share = {300: "69%", 320: "73%"}.get(kernels[-1][1])
+    assert ("meanwhile" in found["bound_by"].text) == bool(share)
+    assert not share or f"; meanwhile the GPU works on deep_ep::combine for {share})" in found["bound_by"].text
+
+
 def test_the_call_site_is_the_programs_own_line(tmp_path: Path) -> None:
     found = findings(reading("aten::item", 200, 200, frame="train.py(12): step"), tmp_path)["values_read"]
     assert found.evidence["sites"][0]["site"] == "train.py(12): step, aten::item"
@@ -672,3 +724,18 @@ def test_python_that_runs_once_to_capture_a_graph_is_not_advised_about(captures:
         trace.op("aten::add", at, at + 5)
         trace.call("hipLaunchKernel", at + 1, at + 3)
     assert ("python_bound" in findings(trace, tmp_path)) is not captures
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["cuMemExportToShareableHandle", "cudaIpcOpenMemHandle", "cuIpcGetMemHandle_v2", "hipMemImportFromShareableHandle",
+     "cuMulticastBindMem"],
+)  # fmt: skip
+def test_calls_that_share_memory_are_named_with_what_maps_it(call: str, tmp_path: Path) -> None:
+    found = findings(sharing(900, call), tmp_path)["memory_sharing"]
+    assert (found.evidence["calls"], found.evidence["time_ns"]) == (2, 915_000)
+    assert f"915.0 µs (90%) in 2 calls, mostly {call}" in found.text
+
+
+def test_mapping_alone_is_no_sharing(tmp_path: Path) -> None:
+    assert "memory_sharing" not in findings(sharing(900, "cuMemCreate"), tmp_path)

@@ -31,7 +31,7 @@ from tests.support.two_rank_job import small_job
 
 EVENT_KINDS = {
     "cpu_op", "annotation", "python_function", "runtime", "kernel", "memcpy", "memset", "gpu_annotation",
-    "sync_record", "memory", "overhead", "other", "os_call",
+    "sync_record", "memory", "overhead", "other", "os_call", "graph_host_node", "graph_event_node",
 }  # fmt: skip
 SEGMENT_KEYS = {
     "start_ns", "end_ns", "edge", "evidence", "bound_by", "event_index", "name", "lane", "carried_over", "rank",
@@ -386,10 +386,8 @@ def test_table_says_in_a_few_lines_what_bounds_the_step(capsys: pytest.CaptureFi
     status, out, err = run_command(capsys, "critical-path", trace_file)
     assert (status, err) == (0, "")
     head = "\n".join(out.splitlines()[:7])
-    headline = (
-        "step 1: bound by GPU compute (67% of the critical path); at 2x speed, the step would be 50.0 µs (33%) shorter"
-    )
-    assert out.startswith(f"{headline}; latency 150.0 µs")
+    first = "largest single operator at 2x: aten::mm, 60.0 µs (40%), high confidence"
+    assert out.startswith(f"step 1: bound by GPU compute (67% of the critical path); {first}; latency 150.0 µs")
     assert "trace.json, rank 3" in head
     assert "ProfilerStep#1: latency 0.150 ms, from its start to the end of its last work" in head
     assert "iteration: not recorded (no previous step); 0.100 ms" in head

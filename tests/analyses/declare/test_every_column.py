@@ -20,9 +20,9 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.advice.verdict import verdict
 from analyses.cli.main import main
 from analyses.declare.scope import in_window
+from analyses.judgement.verdict import verdict
 from analyses.questions.catalogue import CATALOGUE
 from analyses.questions.raw_memory_timeline import CATEGORIES, RawTimeline, peak_table
 from analyses.report.report import report_page

@@ -35,7 +35,8 @@ def test_short_words_of_each_class_and_cause_fit_a_cell() -> None:
 def test_short_words_of_serving_fit_a_cell_and_change_no_others() -> None:
     known = {*BOUND_LABELS, *(cause.label for cause in StepGapCause)}
     assert set(SHORT_IN_SERVING) <= known
-    assert not known & set(SHORT)
+    # What is the same thing in both has one key and the same words.
+    assert known & set(SHORT) <= {"not_recorded"}
     assert max(map(len, SHORT_IN_SERVING.values())) <= 19
 
 

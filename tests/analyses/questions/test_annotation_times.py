@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analyses.declare.scope import per_step, whole
+from analyses.declare.scope import in_window, per_step, whole
 from analyses.hta.breakdowns import hta_gpu_kernels_with_user_annotations, hta_gpu_user_annotation_breakdown
 from analyses.hta.frame import hta_scopes, hta_trace_frames
 from analyses.questions.annotation_times import (
@@ -22,6 +22,7 @@ from analyses.questions.annotation_times import (
 from hta_graph.attribution.owners import annotation_sources, gpu_annotations_over
 from hta_graph.base.errors import QueryError
 from hta_graph.model import EventKind
+from hta_graph.paths.windows import between
 from tests.support.golden_graphs import NANOSECONDS, TRACES, WHOLE_MICROSECONDS, answered, graphs
 from tests.support.shared_traces import graph_of_file
 from tests.support.trace_builder import PID, TraceBuilder
@@ -296,3 +297,10 @@ def test_names_that_differ_only_in_numbers_are_one_row(tmp_path: Path) -> None:
 def test_names_that_say_more_than_numbers_stay(names: list[str], tmp_path: Path) -> None:
     found = annotation_times([whole(0, served(*names).graph(tmp_path))])
     assert set(found["annotation"]) == set(names)
+
+
+def test_a_window_without_annotations_is_said(tmp_path: Path) -> None:
+    graph = build().graph(tmp_path)
+    begin = int(graph.event_table.start.min())
+    (note,) = answer([in_window(0, graph, between(begin + 62_000, begin + 63_000))]).notes
+    assert note.startswith("rank 0: no annotation begins or launches GPU work in ")

@@ -113,8 +113,9 @@ def test_the_first_sentence_names_the_host_where_that_is_sure() -> None:
     ((of_host, _), _), ((of_rank, _), _) = (_headline(causes, FIRM, "", known) for known in (hosts, {}))
     assert of_host.startswith("rank 2 on host b delays the others by ")
     assert of_rank.startswith("rank 2 delays the others by ")
-    (both,), notes = _headline(causes_of({2: 4, 3: 3, 0: 3}), nobody_named(share_of_waiting=0.4), "", hosts)
-    assert both.startswith("no rank alone delays the others: rank 2 causes the most, 40% of ")
+    (both, most), notes = _headline(causes_of({2: 4, 3: 3, 0: 3}), nobody_named(share_of_waiting=0.4), "", hosts)
+    assert both.startswith("no rank alone delays the others: ")
+    assert most == "Rank 2 causes the most, 40% of the waiting with a known cause."
     assert both.endswith("; 70% is caused on host b")
     assert str(notes[0]).startswith("Largest single cause: mm (GPU compute) on rank 2, 40% of the waiting.")
     assert "host" not in _headline(causes_of({2: 2, 3: 3, 0: 3, 1: 2}), nobody_named(), "", hosts)[0][0]

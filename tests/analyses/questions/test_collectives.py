@@ -25,7 +25,8 @@ from hta_graph.base.errors import QueryError
 from hta_graph.multi_rank.matching.collectives import match_collectives
 from hta_graph.multi_rank.matching.match_ranks import MATCHED_BY
 from hta_graph.multi_rank.matching.read_communications import read_communication_kernels
-from tests.support.gloo_builder import GlooRank
+from tests.simulator.ranks import Fault, JobShape, Recording, ddp, record_job, simulate_job
+from tests.support.gloo_builder import GlooRank, late_ranks
 from tests.support.golden_graphs import graphs
 from tests.support.reference_percentile import percentile
 from tests.support.shared_traces import SHARED
@@ -90,6 +91,17 @@ def test_the_last_rank_makes_the_others_wait(tmp_path: Path) -> None:
     ]
     assert stragglers(matched)["rank"].tolist() == [1, 0, 2]
     assert hta_potential_stragglers(scopes, num_candidates=5, profiler_steps=None) == [1]
+
+
+def test_waiting_is_caused_by_the_rank_that_was_waited_for(tmp_path: Path) -> None:
+    """Rank 1 gives to rank 3, which is late, and to rank 2, which hands on to rank 0: these have what they need."""
+    ranks = hg.read_graphs(late_ranks(tmp_path, 10, 10, 10, 35, kind="broadcast"))
+    matched = matched_collectives([whole(at, graph) for at, graph in enumerate(ranks)])
+    parts = collective_members(matched)
+    assert parts["wait_ns"].tolist() == [0, 25_000, 0, 0]
+    assert parts["awaited_rank"].fillna(-1).tolist() == [-1, 3, -1, -1]
+    assert waits_by_rank(parts)["wait_caused_ns"].tolist() == [0, 0, 0, 25_000]
+    assert dict(stragglers(matched)[["rank", "wait_caused_ns"]].to_numpy().tolist()) == {0: 0, 1: 0, 2: 0, 3: 25_000}
 
 
 def test_a_rank_that_lacks_a_step_is_part_of_its_collectives(tmp_path: Path) -> None:
@@ -337,8 +349,23 @@ def test_it_concludes_how_much_is_waiting_and_for_whom(tmp_path: Path) -> None:
     late = rank_trace(1, [(20, 30), (60, 70)], Collective_name="allreduce", Process_Group_Name="0", Seq=[1, 2], **args)
     found = collectives_module.answer(scopes_of(tmp_path, first, late))
     waits = "43% of the time in collectives is waiting for the last rank (30.0 µs of 70.0 µs, all ranks)"
-    assert found.conclusion == [f"{waits}; rank 1 causes 100% of it, arriving last in 2 of 2 collectives"]
+    unknown = "no rank is named: most of the waiting has no recorded cause"
+    assert found.conclusion == [unknown, f"{waits}; rank 1 causes 100% of it, arriving last in 2 of 2 collectives"]
     assert collectives_module.answer(scopes_of(tmp_path, first)).conclusion == []
+
+
+@pytest.mark.parametrize(("late", "said"), [({1}, "rank 1 delays the others by "), ({0, 1}, "no rank ")])
+def test_its_first_sentence_is_the_verdict_of_the_job(tmp_path: Path, late: set[int], said: str) -> None:
+    faults = [Fault(rank, step, "forward", 3_000_000) for rank in late for step in range(6)]
+    job = simulate_job(ddp(JobShape(ranks=3, steps=6, layers=2, backend="gloo", faults=faults)))
+    recorded = record_job(job, Recording(), tmp_path)
+    both = [
+        module.answer([whole(rank, hg.build_graph(hg.read_trace(path))) for rank, path in enumerate(recorded.paths)])
+        for module in (collectives_module, stragglers_module)
+    ]
+    assert both[0].headline[0] == both[1].headline[0]
+    assert both[0].headline[0].startswith(said)
+    assert said.startswith("no rank") or "rank" not in both[0].headline[0].removeprefix("rank 1 ")
 
 
 def test_of_unequal_parts_the_busiest_rank_sets_the_bus_rate(tmp_path: Path) -> None:
@@ -370,7 +397,7 @@ def test_no_more_than_all_of_the_time_in_collectives_is_waiting(tmp_path: Path) 
         trace.called("all_reduce", called, called + 2)
         trace.worked("all_reduce", 910, 920)
     found = collectives_module.answer(scopes_of(tmp_path, *traces))
-    assert found.conclusion[0].startswith("96% of the time in collectives is waiting")
+    assert found.conclusion[-1].startswith("96% of the time in collectives is waiting")
 
 
 def test_collectives_of_a_group_that_nothing_tells_are_counted(tmp_path: Path) -> None:

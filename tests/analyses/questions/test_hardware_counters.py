@@ -15,7 +15,7 @@ from analyses.hta.queues_and_launches import hta_cupti_counter_data_with_operato
 from analyses.questions.hardware_counters import answer, counted_ranges, figure, hardware_counters
 from hta_graph.base.errors import TraceError
 from hta_graph.paths.windows import between
-from hta_graph.trace.event_args import read_profiler_ranges
+from hta_graph.trace.event_args import count_counter_samples, read_profiler_ranges
 from tests.support.golden_graphs import TRACES, answered, graphs
 from tests.support.trace_builder import TraceBuilder
 
@@ -144,3 +144,20 @@ def test_sums_of_operators_are_the_sums_of_ranges() -> None:
     sums = hardware_counters(ranges).groupby("counter")["value"].sum()
     assert {name: int(ranges[name].sum()) for name in counters if ranges[name].any()} == sums.astype(int).to_dict()
     assert hardware_counters(ranges).groupby("counter")["value_share"].sum().tolist() == pytest.approx([1] * 4)
+
+
+def test_samples_are_counted_and_nobody_is_sent_to_an_option_that_is_gone(tmp_path: Path) -> None:
+    """PM sampling writes a counter row for each metric and time (kineto PR 1530); it knows no kernels."""
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 40), 1)
+    for at in range(12):
+        for metric in ("sm__throughput.avg", "nvltx__bytes.sum"):
+            trace.row(ph="C", cat="hardware_counters", name=metric, pid="GPU 0 Counters", tid=0, ts=at, args={"": at})
+    trace.row(ph="C", cat="cpu_load", name="load", pid=1, tid=0, ts=1, args={"": 1})
+    graph = trace.graph(tmp_path)
+    assert count_counter_samples(graph.trace) == {"sm__throughput.avg": 12, "nvltx__bytes.sum": 12}
+    (note,) = answer([whole(0, graph)]).notes
+    assert note == (
+        "rank 0: 24 counter samples of 2 metrics are in the file, not read: PM sampling counts over time, not per "
+        "kernel; Perfetto draws them (sm__throughput.avg, nvltx__bytes.sum)"
+    )

@@ -196,7 +196,8 @@ def test_the_conclusion_names_the_use_of_the_peak_and_what_has_most_to_gain(tmp_
     assert re.match(
         r"first to last GPU activity, [\d.]+ µs of the [\d.]+ µs trace: MFU 17% over the window \(peak of A100", use
     )
-    assert gain.startswith("largest saving: aten::mm (half[8192×4, 4×8192]) reaches 43% of its memory bandwidth limit")
+    assert gain.startswith("largest operator at 80% of its limit: aten::mm (half[8192×4, 4×8192]), saves ")
+    assert gain.endswith("; it reaches 43% of its memory bandwidth limit")
 
 
 @pytest.mark.parametrize(("us", "said"), [(5, "MFU 19%"), (60, "MFU at least 16%"), (900, None)])

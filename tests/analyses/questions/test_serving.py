@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
+from analyses.advice.facts import PathFacts
 from analyses.declare.answer import Answer, records
 from analyses.declare.scope import in_window, per_step, whole
 from analyses.display.sentence_format import brief_duration
+from analyses.judgement.findings import leading
 from analyses.questions.serving import answer, engine_phases, engine_steps, figure, graph_sizes, step_gaps
 from hta_graph.paths.engine_gaps import engine_gaps
 from hta_graph.paths.engine_step_table import engine_step_table
@@ -98,7 +100,7 @@ def test_the_headline_names_phase_and_cause(tmp_path: Path, engine: str, cause: 
     phase = engine_phase(found)
     count = sum(step.phase == phase for step in served.steps)
     assert said.startswith(f"{count} {phase} step{'s' * (count > 1)} of batch ")
-    assert "bound by the host between steps" in said
+    assert "mostly the host between steps" in said
     expected = {
         "scheduler": "the scheduler",
         "tokenizer": "the tokenizer or detokenizer",
@@ -220,23 +222,32 @@ def test_without_steps_the_answer_says_how_to_name_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("computes_us", "bound", "saves"),
+    ("computes_us", "part", "saves"),
     [
-        (880, "GPU compute", "GPU compute at 2x speed saves at most 440.0 µs per step"),
-        (180, "exposed communication", "without exposed communication a step is at most 810.0 µs shorter"),
+        (880, "GPU compute", "step 1: largest cause: GPU compute, 440.0 µs (44%) at 2x speed"),
+        (
+            180,
+            "exposed communication",
+            "step 1: largest change: no exposed communication, 790.0 µs (79%), low",
+        ),
     ],
 )
-def test_what_bounds_a_phase_says_what_it_saves_at_most(
-    tmp_path: Path, computes_us: int, bound: str, saves: str
+def test_a_phase_is_led_by_what_the_critical_path_is_led_by(
+    tmp_path: Path, computes_us: int, part: str, saves: str
 ) -> None:
     trace = TraceBuilder()
     for at in range(3):
         begin, ready = 1_000 * at, 1_000 * at + 20 + computes_us
-        trace.annotation("step[DECODE bs=4]", begin, begin + 50)
+        trace.annotation("step[DECODE bs=4]", begin, begin + 998)
         trace.launch("gemm", (begin + 10, begin + 12), (begin + 20, ready), 2 * at + 1)
-        trace.launch("ncclDevKernel_AllReduce", (begin + 14, begin + 16), (ready, begin + 1_010), 2 * at + 2)
-    (said,) = answer([whole(0, trace.graph(tmp_path))]).conclusion
-    assert f"bound by {bound}; " in said
+        trace.launch("ncclDevKernel_AllReduce", (begin + 14, begin + 16), (ready, begin + 990), 2 * at + 2)
+        trace.call("cudaDeviceSynchronize", begin + 20, begin + 995)
+    graph = trace.graph(tmp_path)
+    (said,) = answer([whole(0, graph)]).conclusion
+    assert f"mostly {part}; " in said
+    first = leading(PathFacts.of(hg.critical_path(graph)))
+    assert first is not None
+    assert first.lead in said
     assert saves in said
     assert "largest cause of idle time" not in said
 

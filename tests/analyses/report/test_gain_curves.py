@@ -60,10 +60,10 @@ def test_a_conclusion_names_what_a_person_can_change(
     sample_gains: OpportunityCurves, job_gains: OpportunityCurves
 ) -> None:
     assert sample_gains.conclusion == (
-        "Largest saving: aten::mm at 2x speed saves 220.0 µs (19%); removing it saves 440.0 µs (38%)."
+        "Largest operator at 2x: aten::mm saves 220.0 µs (19%); removing it saves 440.0 µs (38%)."
     )
     assert job_gains.conclusion == (
-        "Largest saving: aten::mm at 2x speed saves 220.0 µs (16%); removing it saves 341.0 µs (25%). "
+        "Largest operator at 2x: aten::mm saves 220.0 µs (16%); removing it saves 341.0 µs (25%). "
         "Below 45% of its time, further speedup saves less; next bottleneck: AllReduce_Sum_f32_RING_LL on rank 2."
     )
 
@@ -76,18 +76,18 @@ def test_without_curves_a_conclusion_tells_what_comes_next(job_gains: Opportunit
         job_gains.graph, window, (), length, length, length, 0.0, 0.0, 0.0, nothing, nothing, is_unchanged=True
     )
     assert conclusion_without_curves(JobOpportunities(as_is, listed, {})) == (
-        "Largest saving: aten::mm at 2x speed saves 220.0 µs (16%); removing it saves 341.0 µs (25%); "
+        "Largest operator at 2x: aten::mm saves 220.0 µs (16%); removing it saves 341.0 µs (25%); "
         "next bottleneck: AllReduce_Sum_f32_RING_LL on rank 2."
     )
     assert conclusion_without_curves(JobOpportunities(as_is, [], {})) == ""
 
 
 OF_RANK_2 = (
-    "Largest saving: the work of rank 2 at 2x speed saves 200.0 µs (20%); removing it saves 200.0 µs (20%). "
+    "Largest rank at 2x: the work of rank 2 saves 200.0 µs (20%); removing it saves 200.0 µs (20%). "
     "Below 80% of its time, further speedup saves nothing; next bottleneck: gemm on rank 3."
 )
 OF_A_CLASS = (
-    "Largest saving: CPU work at 2x speed saves 230.0 µs (23%); removing it saves 280.0 µs (28%). "
+    "Largest class at 2x: CPU work saves 230.0 µs (23%); removing it saves 280.0 µs (28%). "
     "Below 80% of its time, further speedup saves less; next bottleneck: gemm on rank 3."
 )
 
@@ -108,8 +108,8 @@ def test_a_conclusion_is_about_a_class_only_where_that_is_a_thing_to_change(samp
     computes, multiplies = by_what["class:gpu_compute_bound"], by_what["operator:aten::mm"]
     loads = OpportunityCurve(Opportunity("class", "data_loading", 600_000, 300_000, 600_000, None), (), computes.curve)
     first = [replace(sample_gains, drawn=drawn).conclusion for drawn in ([computes, multiplies], [loads, multiplies])]
-    assert first[0].startswith("Largest saving: aten::mm at")
-    assert first[1].startswith("Largest saving: data loading at")
+    assert first[0].startswith("Largest operator at 2x: aten::mm")
+    assert first[1].startswith("Largest class at 2x: data loading")
 
 
 def test_a_corner_that_hardly_bends_or_comes_last_is_not_told(graph: hg.DependencyGraph) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.cli.main import main
+from analyses.questions.what_if.text import NOT_LISTED
 from analyses.report import opportunities
 from analyses.report.gain_curves import OpportunityCurve
 from analyses.report.opportunities import BOTTOM, RIGHT, ROOM, TOP, GainSection, gain_figure, gain_sections, gains_of
@@ -20,10 +21,12 @@ from hta_graph.base.colours import BOUND_COLOUR
 from hta_graph.base.errors import QueryError
 from hta_graph.what_if.opportunities import Opportunity
 from hta_graph.what_if.sensitivity import Curve
+from tests.support.command_line import run_command
 from tests.support.page_summary import page_summary
 from tests.support.samples import SAMPLES
 from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import TraceBuilder
+from tests.support.two_rank_job import one_rank
 
 
 def sections_of(path: hg.CriticalPath) -> list[Section]:
@@ -47,7 +50,7 @@ def a_gain(name: str, free_ns: int) -> OpportunityCurve:
 
 
 def test_it_opens_with_the_conclusion_and_lists_what_it_rests_on(of_job: GainSection) -> None:
-    assert of_job.notes[0].startswith("Largest saving: aten::mm at 2x speed saves 220.0 µs (16%)")
+    assert of_job.notes[0].startswith("Largest operator at 2x: aten::mm saves 220.0 µs (16%)")
     assert "No part of the path is fixed" in of_job.assumed[1]
     opportunities, ranks = of_job.tables[:2]
     assert list(opportunities.frame) == [
@@ -126,7 +129,7 @@ def test_one_rank_has_no_table_of_ranks(tmp_path: Path) -> None:
     assert main(["report", str(SAMPLES / "sample_trace.json.gz"), "-o", str(tmp_path / "r.html")]) == 0
     text = unescape((tmp_path / "r.html").read_text())
     section = text.split(">Savings</h2>")[1].split("</section>")[0]
-    assert "aten::mm at 2x speed saves 220.0 µs (21%)" in section
+    assert "Largest operator at 2x: aten::mm saves 220.0 µs (21%)" in section
     assert "18% of the path is fixed in every scenario" in section
     assert "by rank" not in section
     assert re.search(r"<title>[^<]*kernel ampere_sgemm_64x32_tn would save the same</title>", section)
@@ -149,6 +152,23 @@ def test_where_nothing_would_be_gained_nothing_is_said(tmp_path: Path) -> None:
     path = hg.critical_path(graph, hg.between(kernel.start_ns + 1000, kernel.end_ns - 1000))
     assert path.by_bound_ns["gpu_compute_bound"] == path.length_ns
     assert sections_of(path) == []
+
+
+@pytest.mark.parametrize("kept", ["never", "always"])
+def test_where_work_was_not_recorded_no_savings_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kept: str
+) -> None:
+    for rank in range(2):
+        trace = one_rank(rank)
+        if rank:
+            trace.call("cudaLaunchKernel", 150, 152, 8)
+            trace.launch("gemm", (176, 178), (188, 195), 10)
+        trace.write(tmp_path / f"rank{rank}.json")
+    assert main(["report", str(tmp_path), "--summaries", kept, "-o", str(tmp_path / "page.html")]) == 0
+    text = unescape((tmp_path / "page.html").read_text())
+    assert "Savings are unknown: launched work is not recorded for up to 19% of the window." in text
+    assert "Estimated savings" not in text
+    assert run_command(capsys, "what-if", tmp_path, "--summaries", kept)[1].splitlines()[-1].startswith(NOT_LISTED)
 
 
 def test_a_window_that_cannot_be_replayed_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

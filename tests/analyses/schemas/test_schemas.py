@@ -53,6 +53,7 @@ QUESTIONS = (
     "critical-path",
     "critical-path --whole",
     "critical-path --per-step",
+    "critical-path --evidence cause:gpu_compute_bound",
     "critical-path --merge-runs",
     "what-if",
     "report",
@@ -273,6 +274,9 @@ def test_schemas_describe_nothing_that_is_never_written(written: list[Written]) 
         "events[].host_start_ns",
         "events[].host_end_ns",
         "gpu_clock[].rank",
+        # Events of jobs have a rank; a saving that is sure, and what is beyond noise, have no reason.
+        *missing["critical-path-evidence"],
+        "judgement[].reason",
     }
     # Why a prediction cannot be trusted is null here.
     never = {name: places - rare - {"reason"} for name, places in missing.items()}

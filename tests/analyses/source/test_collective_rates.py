@@ -12,6 +12,7 @@ from analyses.declare.scope import in_window, whole
 from analyses.source.collective_rates import COLLECTIVE_RATES, collective_rates
 from hta_graph.paths.windows import between
 from hta_graph.roofline.devices import Device
+from tests.support.copy_engines import WAYS, copy_engine_step
 from tests.support.deep_tests import deep
 from tests.support.shared_traces import SHARED, graph_of_file
 from tests.support.trace_builder import TraceBuilder
@@ -202,3 +203,10 @@ def test_the_bus_of_unequal_parts_carries_what_others_get(tmp_path: Path) -> Non
     # Six of ten parts are sent to others, three of ten received: 6,000 elements of four bytes in 10 µs.
     assert row["bus_gbps"] == pytest.approx(4 * 6_000 / 10_000)
     assert (row["bytes"], row["algorithm_gbps"]) == (4 * 20_000, 8)
+
+
+def test_copies_of_one_call_count_once(tmp_path: Path) -> None:
+    trace = copy_engine_step(0, [(WAYS[0], 120, 20), (WAYS[1], 140, 20)])
+    (row,) = collective_rates([whole(0, trace.graph(tmp_path))]).to_dict("records")
+    assert (row["count"], row["gpu_ns"], row["bytes"]) == (1, 40_000, 8_000)
+    assert row["algorithm_gbps"] == 8_000 / 40_000

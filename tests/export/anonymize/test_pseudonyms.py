@@ -31,6 +31,11 @@ GIVEN = [
     (EventKind.PYTHON_FUNCTION, "acme/train.py(12): fit", "frame_1.py(12): call"),
     (EventKind.PYTHON_FUNCTION, "nn.Module: AcmeLayer_3", "nn.Module: Module1_3"),
     (EventKind.PYTHON_FUNCTION, "<built-in method acme of PyCapsule object at 0x7f00>", "<frame_1 object at 0x1>"),
+    (EventKind.PYTHON_FUNCTION, "acme.py(7): forward", "frame_1.py(7): forward"),
+    (EventKind.PYTHON_FUNCTION, "acme.py(7): timing_wrapper", "frame_1.py(7): wrapper"),
+    (EventKind.PYTHON_FUNCTION, "<built-in method _record_function_enter of acme>",
+     "<built-in method record_function of frame_1>"),
+    (EventKind.ANNOTATION, "Optimizer.step#AcmeOptimizer.step", "Optimizer.step#annotation_1"),
 ]  # fmt: skip
 
 

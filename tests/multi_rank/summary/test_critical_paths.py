@@ -14,6 +14,8 @@ from hta_graph.multi_rank.job_verdict import delays_by_step, job_verdict
 from hta_graph.multi_rank.rank_activity import gpu_work_of_ranks
 from hta_graph.multi_rank.rank_delays import working_time
 from hta_graph.multi_rank.wait_causes import WaitCauses
+from hta_graph.paths.host_pauses import device_launches
+from hta_graph.paths.unrecorded_work import unrecorded_times
 from tests.matching_accuracy import DAMAGES, SCENARIOS, random_shape
 from tests.simulator.ranks import record_job, simulate_job
 from tests.support.deep_tests import cases
@@ -127,6 +129,19 @@ def test_what_a_gpu_computes_while_a_receive_waits_is_known(tmp_path: Path) -> N
     worked, same = (working_time(job, WaitCauses(job), spans) for job in (whole, few))
     assert np.array_equal(worked, same)
     assert job_verdict(few) == job_verdict(whole)
+
+
+def test_what_a_rank_lacks_and_its_pauses_are_in_the_jobs_time(tmp_path: Path) -> None:
+    graphs = recorded_ranks(tmp_path, "ddp", "nccl", "all of these", 0)
+    whole, few = (hg.critical_path(join(graphs)).graph for join in (hg.build_job, summary_job))
+    for part, other in zip(whole.rank_graphs, few.rank_graphs, strict=True):
+        # Rank 1, on which the whole path is, is asked for its rows; its clock is 1.5 ms ahead.
+        if part.rank == 1:
+            lost, same = (unrecorded_times(of.graph) for of in (part, other))
+            assert lost.total == 9_000
+            assert (same.start.tolist(), same.end.tolist()) == (lost.start.tolist(), lost.end.tolist())
+            own, known = (device_launches(of.graph)[0].pauses for of in (part, other))
+            assert (known.start.tolist(), known.end.tolist()) == (own.start.tolist(), own.end.tolist())
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """Jobs of several ranks from a seed: the ways in which training is spread over them."""
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from tests.simulator.program import Body, Statement
@@ -112,8 +112,44 @@ def fsdp(shape: JobShape) -> JobProgram:
     return _job(shape, (world,), steps, "fsdp")
 
 
-def pipeline(shape: JobShape, *, buffered: bool = False) -> JobProgram:
+def parameter_server(shape: JobShape) -> JobProgram:
+    """Rank 0 receives gradients from one worker after the other, and sends back parameters in the same order.
+
+    worker 1   |fwd|bwd|ssss|~~~~~~~~~~~~~~~~~~|rrrr|
+    worker 2   |fwd|bwd|~~~~|ssss|~~~~~~~~~~~~~~~~~~|rrrr|
+    server             |rrrr|rrrr|    opt      |ssss|ssss|
+    """
+    world = shape.world()
+
+    def messages(script: RankScript, kind: Kind, peer: int) -> Body:
+        size, ns = 65_536, shape.transfer_ns // 3
+        asked = [
+            script.meet(kind, world, ns, size, peer, stream=FIRST_OWN_STREAM + max(script.rank, peer))
+            for _ in range(shape.layers)
+        ]
+        return _joined(*(begun.ask + begun.wait for begun in asked))
+
+    def steps(script: RankScript) -> list[Statement]:
+        found: list[Statement] = []
+        for _ in range(shape.steps):
+            if script.rank:
+                backward = script.layer("AddmmBackward0", "backward", 2 * shape.layers * shape.compute_ns)
+                work = (*script.load(100_000), *_forward(script, shape), backward)
+                parts = [work, messages(script, "send", 0), messages(script, "recv", 0)]
+            else:
+                parts = [messages(script, "recv", worker) for worker in range(1, shape.ranks)]
+                parts.append(script.optimizer(shape.compute_ns))
+                parts += [messages(script, "send", worker) for worker in range(1, shape.ranks)]
+            found.append(script.step(*parts))
+        return found
+
+    return _job(shape, (world,), steps, "parameter server")
+
+
+def pipeline(shape: JobShape, *, buffered: bool = False, slower: Mapping[int, int] | None = None) -> JobProgram:
     """One forward, one backward: micro-batches pass through stages and their gradients back.
+
+    ``slower`` are stages that compute so many times as long.
 
     stage 0   |f0|f1|f2|          |b0|f3|b1|   |b2|   |b3|
     stage 1      |f0|f1|    |b0|f2|b1|f3|b2|   |b3|
@@ -122,7 +158,8 @@ def pipeline(shape: JobShape, *, buffered: bool = False) -> JobProgram:
     world, micro_batches = shape.world(), 2 * shape.ranks
 
     def steps(script: RankScript) -> list[Statement]:
-        stage = _Stage(script, world, shape, buffered)
+        factor = (slower or {}).get(script.rank, 1)
+        stage = _Stage(script, world, replace(shape, compute_ns=factor * shape.compute_ns), buffered)
         return [
             script.step(script.load(100_000), stage.one_step(micro_batches), script.optimizer(shape.compute_ns))
             for _ in range(shape.steps)

@@ -15,10 +15,14 @@ def awaited_ranks(meet: Meet, rank: int) -> frozenset[int]:
 
     All of the group where all give to all; the root where it alone gives; the root waits for all where it alone takes;
     a receiver for its sender, a sender for its receiver unless the message goes into a buffer. Gloo's reduce is a ring,
-    which nobody leaves early.
+    which nobody leaves early; where a root gives or takes alone there, who sends waits for who takes.
     """
     others = frozenset(meet.group.ranks) - {rank}
     match meet.kind:
+        case "broadcast" if meet.on_cpu:
+            return _awaited_in_tree(meet.group.ranks, rank, meet.other or 0)
+        case "scatter" | "gather" if meet.on_cpu:
+            return others if rank == meet.other else others & {meet.other}
         case "broadcast" | "scatter":
             return others & {meet.other}
         case "reduce" if meet.on_cpu:
@@ -31,6 +35,39 @@ def awaited_ranks(meet: Meet, rank: int) -> frozenset[int]:
             return frozenset({meet.other} if meet.other is not None else ())
         case _:
             return others
+
+
+def _awaited_in_tree(ranks: tuple[int, ...], rank: int, root: int) -> frozenset[int]:
+    """Return whom a rank waits for in Gloo's broadcast: who gives to it, and above that; to whom it hands on.
+
+    >>> [sorted(_awaited_in_tree((0, 1, 2, 3), rank, 0)) for rank in range(4)]
+    [[1, 2], [0, 3], [0], [0, 1]]
+    """
+    giver, takers = _tree_neighbors(ranks, rank, root)
+    awaited = set(takers)
+    while giver is not None:
+        awaited.add(giver)
+        giver, _ = _tree_neighbors(ranks, giver, root)
+    return frozenset(awaited)
+
+
+def _tree_neighbors(ranks: tuple[int, ...], rank: int, root: int) -> tuple[int | None, list[int]]:
+    """Go through the rounds of Gloo's broadcast as gloo/broadcast.cc does: from whom one takes, to whom it hands on."""
+    size = len(ranks)
+    place = (ranks.index(rank) + size - ranks.index(root)) % size
+    rounds = (size - 1).bit_length()
+    mask, giver, takers = (1 << rounds) - 1, None, []
+    for bit in range(rounds):
+        mask ^= 1 << bit
+        peer = place ^ (1 << bit)
+        if place & mask or peer >= size:
+            continue
+        other = ranks[(peer + ranks.index(root)) % size]
+        if place & (1 << bit):
+            giver = other
+        else:
+            takers.append(other)
+    return giver, takers
 
 
 @dataclass

@@ -6,7 +6,7 @@ import gzip
 import os
 import shutil
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Thread
 
@@ -19,6 +19,7 @@ from hta_graph.model import EdgeKind, EventKind
 from hta_graph.trace.decompress import read_bytes
 from hta_graph.trace.event_args import read_event_args
 from tests.support.command_line import command_json, one_error, run_command
+from tests.support.compare_traces import same_columns
 from tests.support.made_nsys import CONTEXT_SYNC, MARK, START_END, STREAM_SYNC, STREAM_WAIT, NsysBuilder
 
 US = 1_000
@@ -400,3 +401,65 @@ def test_texts_that_are_no_utf_8_are_read(tmp_path: Path) -> None:
     database.commit()
     database.close()
     assert "\ufffdA" in names(hg.read_trace(path), EventKind.KERNEL)
+
+
+# -- tables of another version ----------------------------------------------------------------------------------------
+
+
+def in_versions(path: Path, *statements: str) -> Path:
+    database = sqlite3.connect(path)
+    for statement in statements:
+        database.execute(statement)
+    database.commit()
+    database.close()
+    return path
+
+
+def everything(made: NsysBuilder) -> NsysBuilder:
+    """Add what a program with NCCL, copies, events and an open range leaves."""
+    made.copy("DtoH", 110 * US, 120 * US, 4)
+    made.memset(121 * US, 122 * US, 5)
+    made.cuda_event(6, 1, 2)
+    made.nccl("ncclAllReduce", 8 * US, 9 * US, "plain", 7, 4096)
+    made.range("open", 1 * US, None)
+    return made
+
+
+def test_a_table_with_a_version_in_its_name_is_that_table(tmp_path: Path) -> None:
+    """Every table alike, whatever asks for it (GindaChen/nsys-ai PR 291)."""
+    plain = hg.read_trace(everything(program()).write(tmp_path / "plain.sqlite"))
+    path = everything(program()).write(tmp_path / "versions.sqlite")
+    with closing(sqlite3.connect(path)) as database:
+        listed = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    renames = [f'ALTER TABLE "{table}" RENAME TO "{table}_V{2 + at % 11}"' for at, (table,) in enumerate(listed)]
+    versions = hg.read_trace(in_versions(path, *renames))
+    assert same_columns(plain, versions)
+    assert (plain.names, plain.notes, plain.settings) == (versions.names, versions.notes, versions.settings)
+    keys = ["Input Dims", "External id", "bytes", "Collective name"]
+    every = [read_event_args(trace, keys).arguments for trace in (plain, versions)]
+    assert all((every[0][key] == every[1][key]).all() for key in keys)
+
+
+@pytest.mark.parametrize(
+    ("others", "kept"),
+    [(("", "_V2", "_V3"), ""), (("_V3", "_V10", "_V2"), "_V10"), (("_V2",), "_V2")],
+)
+def test_of_several_versions_the_plain_one_counts_else_the_newest(
+    others: tuple[str, ...], kept: str, tmp_path: Path
+) -> None:
+    path = program().write(tmp_path / "a.sqlite")
+    columns = "SELECT start, end, eventType, domainId, globalTid"
+    copies = [f"CREATE TABLE NVTX_EVENTS{of} AS {columns}, 'of{of}' AS text FROM hidden" for of in others]
+    trace = hg.read_trace(in_versions(path, "ALTER TABLE NVTX_EVENTS RENAME TO hidden", *copies))
+    assert names(trace, EventKind.ANNOTATION) == [f"of{kept}"]
+    unread = [f"NVTX_EVENTS{suffix}" for suffix in others if suffix != kept]
+    assert {note.split()[0] for note in trace.notes} == set(unread)
+    assert all("is not read: the export has another version of this table" in note for note in trace.notes)
+
+
+def test_an_empty_table_gives_way_to_a_version_with_rows(tmp_path: Path) -> None:
+    path = program().write(tmp_path / "a.sqlite")
+    of = "(start integer, end integer, eventType integer, globalTid integer, text text)"
+    made = ("ALTER TABLE NVTX_EVENTS RENAME TO NVTX_EVENTS_V2", f"CREATE TABLE NVTX_EVENTS {of}")
+    trace = hg.read_trace(in_versions(path, *made))
+    assert (names(trace, EventKind.CPU_OP), trace.notes) == (["aten::mm"], ())

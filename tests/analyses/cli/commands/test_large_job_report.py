@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,22 @@ def reported(capsys: pytest.CaptureFixture[str], job: Path, folder: Path, held: 
     return found
 
 
+FIRST_FINDING = re.compile("; largest [^;]*")
+"""What a whole job's headline says of its judgement."""
+
+
 def without_savings(verdict: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Leave out what only whole graphs tell: savings by replay, which order advice, and comparisons of all rows."""
     unknown = dict.fromkeys(("saves_ns", "saves_at_most_ns", "bound_ns"))
     kept = [one | unknown for one in verdict if one["rule"] not in RULES_OF_ALL_ROWS]
-    told = [{**one, "text": one["text"].partition(" At the others' speed")[0]} for one in kept]
+    told = [
+        {
+            **one,
+            "text": FIRST_FINDING.sub("", one["text"].partition(" At the others' speed")[0]),
+            "evidence": {key: value for key, value in one["evidence"].items() if key != "first"},
+        }
+        for one in kept
+    ]
     return sorted(told, key=lambda one: str(one["rule"]))
 
 

@@ -29,7 +29,7 @@ DAMAGE = {
     ),
     "a text that is missing": lambda text: text.replace(b'"label":', b'"label":99999', 1),
     "a negative text": lambda text: text.replace(b'"label":0', b'"label":-1', 1),
-    "a number that 64 bits do not hold": lambda text: text.replace(b'"count":[', b'"count":[9223372036854775808,', 1),
+    "a number that 64 bits do not hold": lambda text: text.replace(b'"number":[', b'"number":[9223372036854775808,', 1),
     "a number of nothing that is": lambda text: text.replace(
         b'"unexplained_ns":', b'"unexplained_ns":9007199254740993', 1
     ),

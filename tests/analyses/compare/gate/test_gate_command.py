@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulator.large import read_truth
+from tests.simulator.ranks import Fault, JobShape, Recording, ddp, record_job, simulate_job
 from tests.support.command_line import command_json, run_command
 from tests.support.fixed_length_steps import recorded
 from tests.support.job_pairs import DELAY_NS, job_of_steps
@@ -158,6 +159,19 @@ def test_recordings_of_one_run_are_pooled_with_their_noise(capsys: pytest.Captur
 
 
 @pytest.mark.slow
+def test_a_late_rank_of_the_new_run_is_named_also_where_it_passes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    faults = [Fault(2, step, "forward", DELAY_NS) for step in range(6)]
+    record_job(simulate_job(ddp(JobShape(steps=6, layers=2, backend="gloo", faults=faults))), Recording(), tmp_path)
+    status, out, _ = run_command(capsys, "gate", tmp_path, tmp_path, "--wide")
+    assert status == 0
+    assert any(line.startswith("In the new run, rank 2 delays the others by ") for line in out.splitlines()[:3])
+    found = command_json(capsys, "gate", tmp_path, tmp_path)
+    assert (found["verdict"], found["job_verdict"]["rank"]) == ("pass", 2)
+    assert found["late_rank"] in out.splitlines()
+
+
 def test_a_job_names_the_rank_that_causes_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     jobs = [job_of_steps(tmp_path / name, seed, delay) for name, seed, delay in (("a", 1, 0), ("b", 3, DELAY_NS))]
     truth = read_truth(jobs[1])

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.advice import verdict as shown_ranks_module
-from analyses.advice.verdict import WHY_REPRESENTATIVE, representative_ranks
+from analyses.judgement import verdict as shown_ranks_module
+from analyses.judgement.verdict import WHY_REPRESENTATIVE, representative_ranks
 from hta_graph.paths.critical_path import CriticalPath
 from tests.support.samples import FOUR_RANKS
 

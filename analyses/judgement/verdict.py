@@ -5,22 +5,36 @@ Of a large job it also chooses the ranks that represent it: the one that matters
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from analyses.advice import job_verdict
-from analyses.advice.facts import PathFacts
-from analyses.advice.recording_rules import mostly_start_up_ns
+from analyses.advice.facts import NOTABLE_SHARE, PathFacts
+from analyses.advice.host_facts import captures_graph, may_be_polling
 from analyses.advice.rule import PathFinding
 from analyses.advice.rules import advice_of, verdict_of
 from analyses.display.phrases import SAVINGS_OVERLAP, untrusted
-from analyses.display.sentence_format import as_sentence, brief_duration, counted, quoted
+from analyses.display.sentence_format import as_sentence, brief_duration, brief_share, counted, quoted
+from analyses.judgement.findings import (
+    LEAST_SHARE,
+    bound_by_start_up,
+    cause_words,
+    is_mostly_start_up,
+    judged_advice,
+    judgement_record,
+    priced_verdict,
+    with_gain,
+)
+from analyses.judgement.pricing import HOST_WORK, Gain, Gains, priced_advice, priced_items
 from analyses.source.window_facts import delay_in_step, job_record, short_labels, verdict_of_job
 from analyses.source.window_report import window_name
 from hta_graph.base.text.sanitize import encodable_path
+from hta_graph.base.text.shorten import short_name, shorten_middle
 from hta_graph.graph.memo import memoized
-from hta_graph.paths.critical_path import CriticalPath, has_partial_rows
+from hta_graph.paths.critical_path import CriticalPath
+from hta_graph.what_if.opportunities import Opportunity
+from hta_graph.what_if.reliability import reliability
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,21 +63,14 @@ def verdict_records(path: CriticalPath, *, replayed: bool = True) -> list[dict[s
 
 def replayed_verdict(facts: PathFacts) -> list[PathFinding]:
     """Return the verdict, with what is gained: without what bounds the window, or if the late rank were like others."""
-    from analyses.advice.savings import with_savings  # late: paths without replay do without it
-
-    return [_with_gain(finding, facts) for finding in with_savings(facts, verdict_of(facts))]
+    return [_with_gain(finding, facts) for finding in priced_verdict(facts)]
 
 
 def _with_gain(finding: PathFinding, facts: PathFacts) -> PathFinding:
     if finding.rule == "bound_by":
-        from analyses.advice.gains import bound_by_start_up, led_by, with_gain  # late, as above
-
-        advised = replayed_advice(facts)
-        once = next((one for one in advised if _is_mostly_start_up(facts, one)), None)
+        once = next((one for one in priced_advice(facts) if is_mostly_start_up(facts, one)), None)
         gained = with_gain(facts, finding)
-        if once is not None and not gained.evidence.get("missing"):
-            return bound_by_start_up(facts, gained, once)
-        return led_by(facts, gained, advised)
+        return gained if once is None or gained.evidence.get("missing") else bound_by_start_up(facts, gained, once)
     if not finding.saves_ns or not facts.is_worth(finding.saves_ns):
         return finding
     window, saved = window_name(facts.path.window), facts.saving(finding.saves_ns)
@@ -109,37 +116,10 @@ def takes_longer_text(finding: PathFinding, facts: PathFacts) -> str:
 
 @memoized
 def replayed_advice(facts: PathFacts) -> list[PathFinding]:
-    """Return the advice with what each piece would save by replay, what saves most first, and none that saves little.
-
-    Steps of one program differ by as much. What has nothing but a limit stands behind what replay predicts. Where much
-    is unexplained, what to record comes first. Without a piece that saves anything, the last finding says why.
-    """
-    from analyses.advice.gains import nothing_suggested  # late: paths without replay do without it
-    from analyses.advice.savings import with_savings, with_what_windows_show
-    from hta_graph.what_if.reliability import path_waits_on_launched_work
-
-    every = with_what_windows_show(facts, with_savings(facts, advice_of(facts)))
-    found = [one for one in every if one.saves_ns is None or facts.is_worth(one.saves_ns)]
-    # Summaries of ranks, which answer as whole ones do without replay, do not show which launched work starts late.
-    if not has_partial_rows(facts.graph) and any(one.rule == "launch_bound" for one in found):
-        starts_late = facts.has_gpu_rows and path_waits_on_launched_work(facts.path)
-        found = [one for one in found if not starts_late or one.rule != "launch_bound"]
-    unclear = facts.is_largely_unexplained
-    found = sorted(
-        found,
-        key=lambda one: (
-            unclear and one.saves_at_most_ns is not None,
-            not _is_mostly_start_up(facts, one),
-            one.saves_ns is None and one.saves_at_most_ns is not None,
-            -one.saving[0],
-        ),
-    )
-    is_enough = any(one.saving[0] or _is_mostly_start_up(facts, one) for one in found)
+    """Return the advice in the order of the judgement on the window; without any that saves, the last says why."""
+    found = [one.advice for one in judged_advice(facts) if one.advice]
+    is_enough = any(one.saving[0] or is_mostly_start_up(facts, one) for one in found)
     return found if is_enough else [*found, nothing_suggested(facts)]
-
-
-def _is_mostly_start_up(facts: PathFacts, finding: PathFinding) -> bool:
-    return finding.rule == "start_up_recorded" and mostly_start_up_ns(finding.evidence, facts.length_ns) > 0
 
 
 def verdict_document(
@@ -152,6 +132,7 @@ def verdict_document(
     """
     return {
         "schema": "hta-graph/report/1",
+        "judgement": judgement_record(job or paths[representative_rank(paths)]),
         "verdict": verdict_records(job or paths[representative_rank(paths)]),
         "job_verdict": job_verdict.record(verdict_of_job(job) if job else None),
         **(
@@ -238,7 +219,7 @@ def _saving_text(finding: PathFinding, facts: PathFacts) -> str:
     doubt = next((untrusted(reason, share) for reason, share in shares.items() if share), "")
     amounts = [f"{replayed} by replay"] * bool(replayed) + [f"at most {bound}"] * (bound not in ("", replayed))
     saves = f"saves {', '.join(amounts)}; " if amounts else ""
-    return f"[{saves}{finding.confidence} confidence{f': {doubt}' if doubt else ''}]"
+    return f"[{saves}{finding.sure}{f': {doubt}' if doubt else ''}]"
 
 
 def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> list[str]:
@@ -313,3 +294,87 @@ def _rank_that_matters(path: CriticalPath, ranks: list[int], causes: pd.DataFram
     if len(known):
         return int(known["rank"].iloc[0]), "first_cause"
     return max(ranks, key=path.by_rank_ns.__getitem__), "most_of_the_path"
+
+
+# -- where nothing is suggested ----------------------------------------------------------------------------------------
+
+NOTHING_SUGGESTED = "nothing_suggested"
+"""The name of the finding that says why there is no advice."""
+
+CANDIDATES_NAMED = 3
+LONGEST_CANDIDATE = 60
+
+
+def nothing_suggested(facts: PathFacts) -> PathFinding:
+    """Say why no advice is given that saves time, and what would save most if it were faster."""
+    gains = Gains.of(facts)
+    if gains is None:
+        return PathFinding(
+            "No rule fires; run hta-graph what-if for estimated savings.", {"candidates": []}, rule=NOTHING_SUGGESTED
+        )
+    candidates = (
+        [] if reliability(gains.base).reason else [pair for pair in priced_items(facts) if not pair[0].may_be_waiting]
+    )
+    named = [pair for pair in candidates if pair[1].ns >= LEAST_SHARE * facts.priced.length_ns]
+    # Of one name, the largest stands for all: an operator's instances, an operator and its kernel.
+    first = {_candidate_name(one): at for at, (one, _) in reversed([*enumerate(named)])}
+    named = [named[at] for at in sorted(first.values())]
+    shown = [
+        f"{_candidate_name(one)}, {'at most ' * gain.is_cut}{facts.saving_of(gain.ns)}"
+        for one, gain in named[:CANDIDATES_NAMED]
+    ]
+    said = [
+        *_why_nothing(facts, gains, named),
+        *([f"Largest savings at 2x speed: {'; '.join(shown)}."] if shown else []),
+    ]
+    listed = [{"what": one.what, "saves_ns": gain.ns, "bound_ns": gain.bound_ns} for one, gain in named]
+    return PathFinding(" ".join(said), {"candidates": listed}, rule=NOTHING_SUGGESTED)
+
+
+def _candidate_name(one: Opportunity) -> str:
+    return f"{one.kind} {shorten_middle(short_name(one.name), LONGEST_CANDIDATE)}"
+
+
+POLLING = "The host may be polling, so nothing about its own work is suggested."
+
+
+def _why_nothing(facts: PathFacts, gains: Gains, named: Sequence[tuple[Opportunity, Gain]]) -> list[str]:
+    largest = gains.largest
+    polls = [POLLING] if may_be_polling(facts) else []
+    trusted = gains.trusted(None if largest is None else largest.cause)
+    if trusted.reason:
+        return [*polls, f"What changes would save is unknown, because {untrusted(trusted.reason, trusted.share)}."]
+    if largest is None or not facts.is_worth(largest.ns):
+        return [*polls, _too_little(facts, named)]
+    if polls and largest.cause == HOST_WORK:
+        return polls
+    if largest.cause == HOST_WORK and captures_graph(facts):
+        return ["A graph is captured here: what the host does for that happens once, and replays do not repeat it."]
+    if not gains.consists_of(largest.cause):
+        return [*polls, _no_remedy(facts, largest)]
+    if not facts.has_gpu_rows:
+        return [*polls, "No GPU work is recorded; only less work of the host helps."]
+    others = [gain for gain in gains.claims.values() if not gains.consists_of(gain.cause)]
+    other = max(others, key=lambda gain: gain.ns, default=None)
+    if other is not None and facts.is_worth(other.ns):
+        return [*polls, _no_remedy(facts, other)]
+    computes = brief_share(facts.priced.computing_ns / max(facts.priced.length_ns, 1))
+    what = f"{cause_words(facts, largest.cause)} is {computes} of {facts.priced_name}"
+    return [*polls, f"{what}; only faster kernels or less work help."]
+
+
+def _too_little(facts: PathFacts, named: Sequence[tuple[Opportunity, Gain]]) -> str:
+    """Say that nothing saves a notable share, or nothing but what is faster on the host and on the GPU.
+
+    Where host and GPU take equally long, neither saves anything alone, but what is shorter on both does.
+    """
+    least = f"{brief_share(NOTABLE_SHARE)} of {facts.priced_name}"
+    if facts.has_gpu_rows and any(facts.is_worth(gain.ns) for _, gain in named):
+        return f"No cause alone saves {least}; less work for both the host and the GPU does."
+    return f"No change saves {least}; steps of one program differ by as much."
+
+
+def _no_remedy(facts: PathFacts, gain: Gain) -> str:
+    """Say that a cause is known and no rule has a remedy."""
+    what, saved = cause_words(facts, gain.cause), facts.saving_of(gain.ns)
+    return f"No rule has a remedy for {what}, without which {saved} would be saved."

@@ -9,9 +9,10 @@ import pytest
 
 import hta_graph as hg
 from analyses.advice.facts import PathFacts
-from analyses.advice.gains import GLOO, HOST_WORK, Gains
 from analyses.advice.rule import PathFinding
-from analyses.advice.verdict import listed_advice, replayed_advice, replayed_verdict, verdict_sentences
+from analyses.judgement.findings import judgement
+from analyses.judgement.pricing import GLOO, HOST_WORK, Gains
+from analyses.judgement.verdict import listed_advice, replayed_advice, replayed_verdict, verdict_sentences
 from analyses.questions.what_if.answer import what_if
 from analyses.questions.what_if.text import what_if_lines
 from analyses.report.summary import summary_of
@@ -69,7 +70,7 @@ SAID: dict[str, tuple[Callable[[], TraceBuilder], str | None, str]] = {
     ),
     "launches without kernels": (
         lambda: with_a_copy(on_cpu(launches=True)), "kernels_not_recorded",
-        "step 1: no kernel is recorded for 10 launch calls; savings are unknown; ",
+        "step 1: 10 of 11 launch calls have no recorded GPU activity, so what the GPU did is not recorded for 995.0 ",
     ),
     "a program on the CPU": (on_cpu, None, "step 1: no GPU activity is recorded; bound by host time ("),
     "hardly a row": (
@@ -144,8 +145,9 @@ def test_the_headline_is_the_advice_that_saves_most_where_that_is_more_than_any_
     path = hg.critical_path(hg.build_graph(hg.read_trace(SAMPLES / "slower_trace.json.gz")))
     bound = next(one for one in replayed_verdict(PathFacts(path)) if one.rule == "bound_by")
     first = replayed_advice(PathFacts(path))[0]
-    assert (bound.evidence["cause"], bound.saves_ns) == (first.rule, first.saves_ns) == ("values_read", 583_400)
-    assert "bound by waits for values read from the GPU; without them, the iteration would be at most 583" in bound.text
+    assert (bound.evidence["first"], bound.saves_ns) == (f"scenario:{first.rule}", first.saves_ns)
+    assert (first.rule, first.saves_ns) == ("values_read", 583_400)
+    assert "; largest change: no values read from the GPU, at most 583.4 µs" in bound.text
 
 
 def test_loading_that_only_delays_the_next_launches_is_advised_for_an_iteration_too() -> None:
@@ -235,7 +237,7 @@ def pausing(outer: str, *, step: bool = False) -> TraceBuilder:
     [
         ("aten::split_with_sizes", False, "pause, mostly in aten::split_with_sizes"),
         ("forward", True, "pause, mostly in forward"),
-        ("ProfilerStep#1", True, "5.01 ms, the longest before aten::mm"),
+        ("ProfilerStep#1", True, "1 pause of 5.01 ms before aten::mm"),
     ],
 )
 def test_pauses_are_named_by_what_is_open_or_else_by_what_follows(
@@ -300,11 +302,11 @@ def one_after_the_other(host_us: float, kernel_us: float) -> TraceBuilder:
     ("host_us", "kernel_us", "said"),
     [
         (300, 100, "bound by host time (76% of the critical path); without it, "),
-        (110, 100, "bound by host time (55% of the critical path; GPU compute 45%); without it, "),
-        (20, 100, "bound by GPU compute (77% of the critical path); at 2x speed, "),
+        (110, 100, "bound by host time (55% of the critical path; GPU compute 45%); largest change: no wait after "),
+        (20, 100, "bound by GPU compute (77% of the critical path); largest change: no wait after "),
     ],
 )
-def test_what_is_as_long_stands_beside_what_saves_most(
+def test_what_is_as_long_stands_beside_what_bounds_a_window(
     host_us: float, kernel_us: float, said: str, tmp_path: Path
 ) -> None:
     path = hg.critical_path(one_after_the_other(host_us, kernel_us).graph(tmp_path), hg.whole())
@@ -317,6 +319,8 @@ def test_a_gpu_that_works_for_longer_than_the_host_is_what_may_be_polled_for() -
     path = hg.critical_path(hg.build_graph(graph.trace, rules), hg.whole())
     assert ") that the host may poll for, or by host time (" in verdict_sentences(path)[0]
     assert verdict_sentences(path)[0].startswith("whole trace: bound by GPU work (")
+    doubts = {one.id: one.reason for one in judgement(PathFacts.of(path))}
+    assert doubts["cause:host_work"] == "the host may be polling"
 
 
 def test_gaps_are_no_known_cause_where_much_is_unexplained(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Sixty recordings as somebody read them from their rows alone, and what the judgement says of the same."""
