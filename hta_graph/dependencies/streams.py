@@ -8,12 +8,16 @@ from hta_graph.base.arrays import distinct, first_of_runs, is_among
 from hta_graph.dependencies.clock_bounds import queue_depth
 from hta_graph.dependencies.context import QUICK, RuleContext, slow_calls
 from hta_graph.dependencies.inferred_waits import inferred_waits
+from hta_graph.dependencies.stream_queues import ItemRows
 from hta_graph.dependencies.wait_resolution import NO_WORK, stream_waits
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.memo import memoized
 from hta_graph.graph.overheads import full_queues
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import Bools, EdgeKind, EdgeRule, Ids, Ints
+
+MOST_PAIRS = 4_096
+"""Up to this many pairs (64 streams'), each last row of a launch is linked to each first row of the next one."""
 
 
 def launch(context: RuleContext) -> EdgeTable:
@@ -113,9 +117,7 @@ def _around_graphs(context: RuleContext) -> EdgeTable:
     crosses |= _stream_of_first_row(context, item) != _stream_of_first_row(context, item - 1)
     crosses |= queues.is_ordered[item] | queues.is_ordered[item - 1]
     item = item[crosses]
-    pair, head = queues.heads.expand(item)
-    which, tail = queues.tails.expand(item[pair] - 1)
-    head = head[which]
+    tail, head = _each_with_each(context, item)
     lane = context.trace.events.lane
     across = lane[tail] != lane[head]
     if queues.is_ordered.any():
@@ -127,6 +129,28 @@ def _around_graphs(context: RuleContext) -> EdgeTable:
         across |= ordered & (before[head] != tail)
     source, target = end_point(tail[across]), start_point(head[across])
     return EdgeTable.of_kind(EdgeKind.GRAPH_ORDER, source, target, EdgeRule.GRAPH_IN_LAUNCHING_STREAM)
+
+
+def _each_with_each(context: RuleContext, item: Ints) -> tuple[Ids, Ids]:
+    """Pair the last rows of the items before some with the first rows of these.
+
+    Where these are too many pairs, each first row gets the ones that end last, and the other ones the earliest of them.
+    """
+    queues, events = context.queues, context.trace.events
+    heads, tails = np.diff(queues.heads.first)[item], np.diff(queues.tails.first)[item - 1]
+    pair, tail = queues.tails.expand(item - 1)
+    order = np.lexsort((-events.end[tail], pair))
+    pair, tail = pair[order], tail[order]
+    rank = np.arange(len(pair)) - (np.cumsum(tails) - tails)[pair]
+    is_kept = rank < np.maximum(MOST_PAIRS // np.maximum(heads, 1), 1)[pair]
+    kept = ItemRows(np.append(0, np.cumsum(np.bincount(pair[is_kept], minlength=len(item)))), tail[is_kept])
+    of_item, head = queues.heads.expand(item)
+    which, latest = kept.expand(of_item)
+    by_start = np.lexsort((-events.start[head], of_item))
+    earliest = np.zeros(len(item), np.int32)
+    earliest[of_item[by_start]] = head[by_start]  # of several the last one counts
+    left = ~is_kept & (heads[pair] > 0)
+    return np.concatenate([latest, tail[left]]), np.concatenate([head[which], earliest[pair[left]]])
 
 
 def _stream_of_first_row(context: RuleContext, item: Ints) -> Ids:

@@ -130,3 +130,24 @@ def test_made_files_have_one_path_with_lanes_and_without(arrows: str) -> None:
     lanes = hg.build_graph(MADE / f"g_lanes{arrows}.json")
     pd.testing.assert_frame_equal(path_of(shown), path_of(lanes))
     assert lanes.diagnostics["graph_arrows"] == (12 if arrows else 0)
+
+
+def test_launches_of_many_loose_nodes_have_few_edges(tmp_path: Path) -> None:
+    """Each pair of a first and a last node would be an edge: a million for each launch."""
+    trace, at, longest = NodeBuilder(), 100.0, ""
+    for number in range(1, 4):
+        trace.call("cudaGraphLaunch", 10.0 * number, 10.0 * number + 8, number)
+        nodes = [
+            trace.node(f"n{number}.{place}", at, at + 1 + place % 97 / 97, number, stream=7 + place)
+            for place in range(1_000)
+        ]
+        trace.node(longest := f"last {number}", at + 2.5, at + 4, number, [nodes[96]])
+        at += 5
+    graph = trace.graph(tmp_path)
+    around = named_edges(graph, "graph_order", evidence="inferred")
+    assert len(around) < 2 * 5_200
+    # Nothing is left without an edge: the last to end holds all back, and all others end before the first one starts.
+    assert {source for source, _ in around} >= {"last 1", "last 2", "n1.0", "n2.998"}
+    assert {target for _, target in around} >= {"n2.0", "n3.999"}
+    assert longest in path_of(graph).name.tolist()
+    assert not (path_of(graph).bound_by == "unexplained").any()
