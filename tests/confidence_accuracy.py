@@ -62,6 +62,8 @@ class Claim:
     claimed_ns: int
     realised_ns: int
     window_ns: int
+    of_program: float = 0.0
+    """By what share the whole program is shorter: an iteration can begin as much earlier as it ends earlier."""
 
     def comes_true(self, tolerance: float) -> bool:
         """Return whether it comes true within a tolerance."""
@@ -71,8 +73,9 @@ class Claim:
 
     @property
     def is_vain(self) -> bool:
-        """Whether it is advice that saves nothing worth it."""
-        return self.finding.kind == "scenario" and self.realised_ns < WORTH * self.window_ns
+        """Whether it is advice that saves nothing worth it, in its window and in the program."""
+        share = max(self.realised_ns / self.window_ns, self.of_program)
+        return self.finding.kind == "scenario" and share < WORTH
 
 
 @dataclass(frozen=True)
@@ -97,12 +100,15 @@ GraphOf = Callable[[Edit | None], hg.DependencyGraph]
 
 def asked_of(graph_of: GraphOf, subject: Subject, source: str) -> Asked:
     """Follow every finding on a default window."""
-    facts = PathFacts.of(hg.critical_path(graph_of(None)))
+    graph = graph_of(None)
+    facts = PathFacts.of(hg.critical_path(graph))
     findings, claims = judgement(facts), {}
     for one in findings:
         edit = followed(one, subject) if one.saves_ns is not None else None
         if edit is not None:
-            claims[one.id] = _claim(source, one, facts, _length_of_same(facts, graph_of(edit)))
+            after = graph_of(edit)
+            claim = _claim(source, one, facts, _length_of_same(facts, after))
+            claims[one.id] = replace(claim, of_program=1 - _whole_length(after) / _whole_length(graph))
     return Asked(findings, claims)
 
 
@@ -114,6 +120,11 @@ def _claim(source: str, finding: WindowFinding, facts: PathFacts, after_ns: floa
 def _length_of_same(facts: PathFacts, graph: hg.DependencyGraph) -> int:
     number = facts.path.window.step
     window = priced_window(graph, (hg.whole() if number is None else hg.step(number))(graph))
+    return window.end_ns - window.start_ns
+
+
+def _whole_length(graph: hg.DependencyGraph) -> int:
+    window = hg.whole()(graph)
     return window.end_ns - window.start_ns
 
 
