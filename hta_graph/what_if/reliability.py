@@ -386,9 +386,10 @@ def _possible_waits(replayed: Replayed) -> int:
     if replayed.is_unchanged or not len(target):
         return 0
     waiting, edges = replayed.draft.copy(), base.edges
-    own = np.full(len(base.times), LATEST_NS, np.int64)
+    own = np.zeros(len(base.times), np.int64)
     own[target] = lag
-    waiting.extra[:] += np.minimum(own[edges.target] - edges.weight, 0)
+    to = is_among(edges.target, distinct(target))
+    waiting.extra[to] += np.minimum(own[edges.target[to]] - edges.weight[to], 0)
     return _difference_with_waits(replayed, waiting, source, target, lag)
 
 
