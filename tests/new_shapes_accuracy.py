@@ -147,7 +147,7 @@ def graph_of_a_second_thread(d: Draw) -> Program:
     graph = Graph((node(60, "root"), node(150, "left"), node(160, "right", 1, 0), node(30, "join", 0, 2)))
     main = rounds(lambda number: (d.kernel(S, 250, "eager"), Record(number, S)))
     other = rounds(lambda number: (Op("replay", (Wait(A, number), d.graph(0, A))),))
-    threads = ThreadProgram((*main, SyncStream(S))), ThreadProgram((*other, SyncStream(A)), "other", 400_000)
+    threads = ThreadProgram((*main, SyncStream(S))), ThreadProgram((d.host(400), *other, SyncStream(A)), "other")
     return Program(threads, (graph,))
 
 
@@ -193,7 +193,7 @@ def event_of_another_thread(d: Draw) -> Program:
     """A thread waits for events which another one recorded, and works after each."""
     main = rounds(lambda number: (d.kernel(S, 200, "long"), Record(number, S), d.kernel(S, 100, "next")))
     waiter = rounds(lambda number: (SyncEvent(number), d.host(80)))
-    threads = ThreadProgram((*main, SyncDevice(), d.host(100))), ThreadProgram(waiter, "waiter", 350_000)
+    threads = ThreadProgram((*main, SyncDevice(), d.host(100))), ThreadProgram((d.host(350), *waiter), "waiter")
     return Program(threads)
 
 

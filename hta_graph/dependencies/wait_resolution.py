@@ -513,6 +513,9 @@ def _resolved_waits(context: RuleContext) -> tuple[ResolvedWaits, Ids]:
         np.append(place[open_rows], context.start_position(calls[asked])),
         lane_is_known=np.arange(len(open_rows) + np.count_nonzero(asked)) < len(open_rows),
     )
+    # Where the thread launches on other streams first, only timing tells that it was the wait of this one.
+    later = calls[lane != context.next_launch_stream(calls)]
+    inferred = inferred.take(~is_among(inferred.call, later) | (inferred.rule == EdgeRule.STREAM_BY_TIMING))
     context.notes["sync_records_without_call"] += int(np.count_nonzero(rows.call < 0))
     context.notes["event_waits"] = len(rows.call) + len(calls)
     context.notes["event_waits_for_nothing"] = int(np.count_nonzero(resolved & (rows.record_lane < 0)))
@@ -522,15 +525,19 @@ def _resolved_waits(context: RuleContext) -> tuple[ResolvedWaits, Ids]:
 
 
 def _calls_without_rows(context: RuleContext, with_row: Ids) -> tuple[Ids, Ids]:
-    """Return the wait calls to infer and their waiting streams: that of the thread's next launch; -1 without one."""
+    """Return the wait calls to infer and their waiting streams: that of the thread's next launch; -1 without one.
+
+    With rows in the file only such calls lack theirs whose stream had no work yet, or whose event was never recorded:
+    the thread's next launch that is the first one on its stream.
+    """
     calls = context.calls_named(STREAM_WAIT_CALL)
     calls = calls[~np.isin(calls, with_row)]
-    lane = context.next_launch_stream(calls)
+    launches, stream = context.launches
     if len(with_row):
-        # With rows in the file only such calls lack theirs; the others waited for an event that was never recorded.
-        first = context.queues.item_before(lane, context.start_position(calls)) < 0
-        calls, lane = calls[first & (lane >= 0)], lane[first & (lane >= 0)]
-    return calls, lane
+        launches = launches[context.queues.item_before(stream, context.start_position(launches)) < 0]
+    lane = context.stream_of_launch(context.neighbour(launches, calls, after=True))
+    asked = (lane >= 0) | (len(with_row) == 0)
+    return calls[asked], lane[asked]
 
 
 def _unresolved(context: RuleContext, calls: Ids, waits: ResolvedWaits) -> Ids:

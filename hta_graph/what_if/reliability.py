@@ -88,7 +88,7 @@ UNRECORDED_SHARE = 0.1
 QUICK_SYNC_NS = 10_000
 """A synchronization that finds nothing to wait for takes about as long (public traces: 3 to 30 µs)."""
 
-DEFAULT_STREAMS, FEWEST_BARRIERS, ONCE = (0, 7), 3, 100
+DEFAULT_STREAMS, FEWEST_BARRIERS, ONCE = (0, 7), 3, 20
 """What recorders call CUDA's default stream; how often it must look like a barrier; chance makes one look so of 100."""
 
 DOES_NOT_WAIT_SHARE = 0.2

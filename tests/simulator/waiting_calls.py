@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.simulator.program import CustomStatement
 from tests.simulator.recording import Cause
-from tests.simulator.run import EdgeKind
+from tests.simulator.run import EdgeKind, SimEvent
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,7 +35,7 @@ class QueryUntil(CustomStatement):
     def execute(self, driver: Any, thread: Any) -> None:
         """Ask, and go on with the first query behind the work's end."""
         awaited = driver.events[self.event].captured
-        for _ in range(self.most):
+        for number in range(self.most):
             call = driver._begin(thread, self.name)
             is_done = all(work.end_ns <= call.start_ns for work in awaited)
             kind: EdgeKind = "stream_sync" if "Stream" in self.name else "event_sync"
@@ -43,5 +43,13 @@ class QueryUntil(CustomStatement):
                 driver._note_event("Event Sync", call, self.event)
             driver._end(thread, call, 2_000, [Cause(kind, work, "end", 0) for work in awaited if is_done])
             if is_done:
+                if number:
+                    self._binds(driver, call, kind)
                 return
             thread.work(self.gap_ns)
+
+    def _binds(self, driver: Any, call: SimEvent, kind: EdgeKind) -> None:
+        """Note that a host which asked more than once waited: the work ended before the last query began."""
+        run = driver.recording.run
+        waits = [one for one in run.constraints if one.target == call.uid and one.kind == kind]
+        run.binding[call.uid, "end"] = max(waits, key=run.source_ns)
