@@ -276,10 +276,10 @@ def join_of_joins(d: Draw) -> Program:
     def once(number: int) -> Body:
         event = 8 * number
         forks = [Record(event, S), *(Wait(stream, event) for stream in (A, B, C))]
-        works = [d.kernel(stream, us, f"on_{us}") for stream, us in ((S, 150), (A, 160), (B, 155), (C, 165))]
-        joins = [*after(event + 1, A, S), *after(event + 2, C, B)]
-        joined = [d.kernel(S, 50, "left_join"), d.kernel(B, 55, "right_join")]
-        return (*forks, *works, *joins, *joined, *after(event + 3, B, S), d.kernel(S, 40, "join"))
+        works = [d.kernel(stream, us, f"on_{us}") for stream, us in ((A, 160), (B, 155), (C, 165), (S, 150))]
+        left = (*after(event + 1, A, S), d.kernel(S, 50, "left_join"))
+        right = (*after(event + 2, C, B), d.kernel(B, 55, "right_join"))
+        return (*forks, *works, *left, *right, *after(event + 3, B, S), d.kernel(S, 40, "join"))
 
     return Program.of(*rounds(once), SyncDevice())
 

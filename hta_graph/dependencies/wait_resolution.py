@@ -23,11 +23,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, distinct, find_sorted, first_of_runs, is_among, last_of_runs, take_or
+from hta_graph.base.arrays import (
+    Columns,
+    distinct,
+    find_sorted,
+    first_of_runs,
+    hash_rows,
+    is_among,
+    last_of_runs,
+    pair_key,
+    percentiles_by,
+    take_or,
+)
 from hta_graph.dependencies.context import RuleContext, SyncKind, SyncRows
 from hta_graph.dependencies.stream_queues import ResolvedWaits, StreamWaits
 from hta_graph.graph.memo import memoized
-from hta_graph.graph.significance import LEAST_LAG_NS
+from hta_graph.graph.points import start_point
+from hta_graph.graph.significance import LEAST_LAG_NS, is_improbable
 from hta_graph.model import Bools, Codes, EdgeRule, EventKind, Ids, Ints
 from hta_graph.trace.profiler_names import EVENT_RECORD_CALL, STREAM_WAIT_CALL
 
@@ -154,6 +166,9 @@ def recorded_before_wait(context: RuleContext, rows: SyncRows, place: Ints, reco
 CLOSE_NS = 10_000
 """Work that was held back starts within this time after what it waited for."""
 
+FEWEST_ROUNDS = 3
+"""So often timing must show, at one place of a loop, for which stream a wait is."""
+
 MOST_FORKS = 4
 """How many streams more than the first one wait at a fork; of more, the last ones stay without a wait."""
 
@@ -216,7 +231,7 @@ def infer_records(context: RuleContext, calls: Ids, lane: Ids, place: Ints, *, l
     questions = _open_waits(context, calls, lane, place)
     parts = batches(len(calls), len(context.queues.enqueue_streams()))
     found = ResolvedWaits.join(_infer_batch(context, questions.take(of), lane_is_known[of]) for of in parts)
-    return _with_forks(context, found, calls[~lane_is_known])
+    return _as_in_other_rounds(context, _with_forks(context, found, calls[~lane_is_known]), calls[~lane_is_known])
 
 
 def _with_forks(context: RuleContext, waits: ResolvedWaits, guessed: Ids) -> ResolvedWaits:
@@ -238,9 +253,10 @@ def _with_forks(context: RuleContext, waits: ResolvedWaits, guessed: Ids) -> Res
         again = np.zeros(len(taken), np.bool_)
         again[order] = ~first_of_runs(item[order], waits.record_lane[order])
         at = np.flatnonzero(again & is_among(waits.call, np.sort(guessed)))
-        launch = _launch_elsewhere(context, since[at], taken[at])
+        # A stream does not wait for itself.
+        launch = _launch_elsewhere(context, since[at], taken[at], waits.record_lane[at])
         lane = context.stream_of_launch(launch)
-        held = (launch >= 0) & (lane != waits.record_lane[at])
+        held = launch >= 0
         held[held] = _is_held_back(context, waits.take(at[held]), lane[held])
         if not held.any():
             break
@@ -248,13 +264,60 @@ def _with_forks(context: RuleContext, waits: ResolvedWaits, guessed: Ids) -> Res
     return replace(waits, lane=taken)
 
 
-def _launch_elsewhere(context: RuleContext, since: Ids, lane: Ids) -> Ids:
-    """Return each thread's next launch since a call that is not on this stream; -1 where there is none."""
+def _as_in_other_rounds(context: RuleContext, waits: ResolvedWaits, calls: Ids) -> ResolvedWaits:
+    """Let waits that a loop repeats be for what timing shows for most of them, where no time contradicts it.
+
+    Where the work of the waiting stream itself ended last, timing shows nothing, or another stream by chance.
+
+        stream 7   [......a......][b         [....a....]    [b         [......a......]  [b
+        stream 8   [....c....]               [......c......]           [......c.....]
+        stream 9                                                       [......d........]
+                    shows nothing             shows c                   shows d; all wait for c
+    """
+    if not len(waits.call):
+        return waits
+    item_before, order = context.queues.item_before, np.argsort(waits.call)
+    moment = context.start_position(context.last_call_on_thread(EVENT_RECORD_CALL, calls))
+    found = waits.take(order[at := find_sorted(calls, waits.call[order])])
+    by_timing = (at >= 0) & (found.rule == EdgeRule.STREAM_BY_TIMING)
+    is_latest = item_before(found.record_lane, found.record_place) == item_before(found.record_lane, moment)
+    streams = np.where(by_timing & is_latest, pair_key(found.lane, found.record_lane), -1)
+    places = _places_in_loops(context, calls)
+    group = find_sorted(places, groups := distinct(places))
+    # What more than half of them show is their median.
+    usual = percentiles_by(group[by_timing], streams[by_timing], len(groups), 50)[group]
+    agree, shown = (
+        np.bincount(group[which], minlength=len(groups))[group] for which in (by_timing & (streams == usual), by_timing)
+    )
+    other = (agree >= FEWEST_ROUNDS) & (2 * agree > shown) & (usual >= 0) & (streams != usual)
+    lane, record_lane = (usual >> 32).astype(np.int32), (usual & 0xFFFF_FFFF).astype(np.int32)
+    rule, place = np.full(len(calls), EdgeRule.SAME_IN_OTHER_ROUNDS, np.int8), context.start_position(calls)
+    own = ResolvedWaits(lane, place, record_lane, moment, rule, calls).take(other)
+    item, starts = item_before(own.record_lane, own.record_place), starts_of_next_work(context, own.lane, own.place)
+    own = own.take((item >= 0) & (take_or(item_ends(context), item) <= starts))
+    return ResolvedWaits.join([waits.take(~is_among(waits.call, own.call)), own])
+
+
+def _places_in_loops(context: RuleContext, calls: Ids) -> Ints:
+    """Return a number for the place of each call: between the launches of which work, behind how many event calls."""
+    events, lane_key = context.trace.events, context.timeline.lane_key
+    launches, first = np.unique(context.launch_call, return_index=True)
+    last, following = (context.neighbour(context.launches[0], calls, after=after) for after in (False, True))
+    work = [take_or(context.activities[first], find_sorted(launch, launches)) for launch in (last, following)]
+    of_events = np.concatenate([context.calls_named(pattern) for pattern in (EVENT_RECORD_CALL, STREAM_WAIT_CALL)])
+    since, upto = (
+        np.searchsorted(np.sort(lane_key(start_point(of_events))), lane_key(start_point(of))) for of in (last, calls)
+    )
+    return hash_rows(upto - since, *(take_or(column, row) for row in work for column in (events.name, events.lane)))
+
+
+def _launch_elsewhere(context: RuleContext, since: Ids, lane: Ids, recorded: Ids) -> Ids:
+    """Return each thread's next launch since a call that is on none of two streams; -1 where there is none."""
     launches, stream = context.launches
-    found = np.full(len(since), -1, np.int32)
-    for own in distinct(lane).tolist():
-        rows = np.flatnonzero(lane == own)
-        found[rows] = context.neighbour(launches[stream != own], since[rows], after=True)
+    found, streams = np.full(len(since), -1, np.int32), pair_key(lane, recorded)
+    for own in distinct(streams).tolist():
+        rows, others = np.flatnonzero(streams == own), (stream != own >> 32) & (stream != own & 0xFFFF_FFFF)
+        found[rows] = context.neighbour(launches[others], since[rows], after=True)
     return found
 
 
@@ -267,9 +330,11 @@ def _is_held_back(context: RuleContext, waits: ResolvedWaits, lane: Ids) -> Bool
         question = _OpenWaits(waits.call[some], lane[some], np.full_like(lane[some], -1), place, record_place)
         held = _next_work(context, question)
         ends = _ends_before(context, question, question.record_place)
-        column, _ = nearest_stream(ends, held.start, held.free, _rare_ns(held, len(streams)))
-        is_same = streams[column] == waits.record_lane[some]
-        held_back[some] = held.exists & (column >= 0) & is_same
+        column, _ = nearest_stream(ends, held.start, held.free, CLOSE_NS)
+        lag = held.start - ends[np.arange(len(column)), column]
+        count = ((ends >= held.free[:, None]) & (ends <= held.start[:, None])).sum(axis=1)
+        is_shown = (column >= 0) & is_improbable(count, lag, held.start - held.free, CHANCE)
+        held_back[some] = held.exists & is_shown & (streams[column] == waits.record_lane[some])
     return held_back
 
 

@@ -94,6 +94,9 @@ DEFAULT_STREAMS, FEWEST_BARRIERS, ONCE = (0, 7), 3, 20
 DOES_NOT_WAIT_SHARE = 0.2
 """A name does not wait for work if this share of its calls returns while work is outstanding."""
 
+GUESSES = (EdgeRule.ONLY_OTHER_STREAM, EdgeRule.STREAM_OF_LAST_LAUNCH)
+"""The rules for a stream's wait of which no time shows for which stream it is."""
+
 SLOW_CALL = 5
 """A launching call of this many times its usual length waited for something."""
 
@@ -357,15 +360,15 @@ def _unknown_waits(replayed: Replayed) -> int:
     stream 1      [copy]   [kernel]                                  [copy] [kernel]
     stream 2    [gemm]                                               [gemm ~~~~~~]      which one did it ask about?
     """
-    base, (works, calls) = replayed.draft.base, _work_before_quick_waits(replayed.graph)
-    inside = base.is_inside[end_point(calls)] & base.is_inside[end_point(works)]
-    works, calls = works[inside], calls[inside]
-    pending = replayed.times[end_point(works)] - replayed.times[end_point(calls)]
+    found = _work_before_quick_waits(replayed.graph), _work_before_guessed_waits(replayed.graph)
+    base, (source, target) = replayed.draft.base, (np.concatenate(side) for side in zip(*found, strict=True))
+    inside = base.is_inside[source] & base.is_inside[target]
+    source, target = source[inside], target[inside]
+    pending = replayed.times[source] - replayed.times[target]
     if int(pending.clip(min=0).sum()) < UNUSUAL_SHARE * base.length_ns:
         return 0
-    works, calls = works[pending > 0], calls[pending > 0]
-    source, target = end_point(works), end_point(calls)
-    return _difference_with_waits(replayed, replayed.draft.copy(), source, target, np.zeros(len(works), np.int64))
+    source, target = source[pending > 0], target[pending > 0]
+    return _difference_with_waits(replayed, replayed.draft.copy(), source, target, np.zeros(len(source), np.int64))
 
 
 def _possible_waits(replayed: Replayed) -> int:
@@ -405,7 +408,7 @@ def _difference_with_waits(replayed: Replayed, waiting: ModifiedWindow, source: 
 
 @memoized
 def _work_before_quick_waits(graph: DependencyGraph) -> tuple[Ids, Ids]:
-    """Return pairs of GPU work and a synchronizing call, which may have asked for it and found it done.
+    """Return the ends of GPU work and of synchronizing calls, which may have asked for it and found it done.
 
     The calls are short, and no record says what they ask for: a rule took the stream that their thread launched on
     last, or none. Of each other stream it is what was launched last before the call.
@@ -420,7 +423,26 @@ def _work_before_quick_waits(graph: DependencyGraph) -> tuple[Ids, Ids]:
     works, asked = _last_launched(graph, calls[events.end[calls] - events.start[calls] <= QUICK_SYNC_NS])
     # What still ran at the return was not asked for.
     done = events.end[works] <= events.end[asked]
-    return works[done], asked[done]
+    return end_point(works[done]), end_point(asked[done])
+
+
+@memoized
+def _work_before_guessed_waits(graph: DependencyGraph) -> tuple[Ids, Ids]:
+    """Return the ends of work and the starts of work that may wait for it: timing shows no stream for the call between.
+
+    What the call let wait is what its thread launches next.
+    """
+    events, edges, lane_key = graph.event_table, graph.edge_table, graph.timeline.lane_key
+    waits = np.flatnonzero((edges.kind == EdgeKind.EVENT_WAIT) & np.isin(edges.rule, GUESSES))
+    calls = graph.wait_calls.of_pairs(event_of(edges.source[waits]), event_of(edges.target[waits]))
+    works, asked = _last_launched(graph, distinct(calls[calls >= 0]))
+    launched = np.flatnonzero(graph.launching_call >= 0).astype(np.int32)
+    launched = launched[np.argsort(lane_key(start_point(graph.launching_call[launched])), kind="stable")]
+    at = np.searchsorted(lane_key(start_point(graph.launching_call[launched])), lane_key(start_point(asked)))
+    held = take_or(launched, np.where(at < len(launched), at, -1))
+    done = (held >= 0) & (events.lane[graph.launching_call[held]] == events.lane[asked])
+    done &= events.end[works] <= events.start[held]
+    return end_point(works[done]), start_point(held[done])
 
 
 @memoized
