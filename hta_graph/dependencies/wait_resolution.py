@@ -166,11 +166,8 @@ def recorded_before_wait(context: RuleContext, rows: SyncRows, place: Ints, reco
 CLOSE_NS = 10_000
 """Work that was held back starts within this time after what it waited for."""
 
-FEWEST_ROUNDS = 3
-"""So often timing must show, at one place of a loop, for which stream a wait is."""
-
-MOST_FORKS = 4
-"""How many streams more than the first one wait at a fork; of more, the last ones stay without a wait."""
+MOST_FORKS, FEWEST_ROUNDS = 4, 3
+"""How many streams more than the first one wait at a fork; how often timing must show what a loop's wait is for."""
 
 CHANCE = 20
 """At most one hole in this many ends like this by chance, where only a row without ids shows the wait."""
@@ -253,10 +250,9 @@ def _with_forks(context: RuleContext, waits: ResolvedWaits, guessed: Ids) -> Res
         again = np.zeros(len(taken), np.bool_)
         again[order] = ~first_of_runs(item[order], waits.record_lane[order])
         at = np.flatnonzero(again & is_among(waits.call, np.sort(guessed)))
-        # A stream does not wait for itself.
-        launch = _launch_elsewhere(context, since[at], taken[at], waits.record_lane[at])
+        launch = _launch_elsewhere(context, since[at], taken[at])
         lane = context.stream_of_launch(launch)
-        held = launch >= 0
+        held = (launch >= 0) & (lane != waits.record_lane[at])
         held[held] = _is_held_back(context, waits.take(at[held]), lane[held])
         if not held.any():
             break
@@ -265,15 +261,8 @@ def _with_forks(context: RuleContext, waits: ResolvedWaits, guessed: Ids) -> Res
 
 
 def _as_in_other_rounds(context: RuleContext, waits: ResolvedWaits, calls: Ids) -> ResolvedWaits:
-    """Let waits that a loop repeats be for what timing shows for most of them, where no time contradicts it.
-
-    Where the work of the waiting stream itself ended last, timing shows nothing, or another stream by chance.
-
-        stream 7   [......a......][b         [....a....]    [b         [......a......]  [b
-        stream 8   [....c....]               [......c......]           [......c.....]
-        stream 9                                                       [......d........]
-                    shows nothing             shows c                   shows d; all wait for c
-    """
+    """Let waits that a loop repeats be for what timing shows for most of them, where no time contradicts it."""
+    # Where the waiting stream's own work ends last, timing shows nothing, or another stream by chance.
     if not len(waits.call):
         return waits
     item_before, order = context.queues.item_before, np.argsort(waits.call)
@@ -282,14 +271,12 @@ def _as_in_other_rounds(context: RuleContext, waits: ResolvedWaits, calls: Ids) 
     by_timing = (at >= 0) & (found.rule == EdgeRule.STREAM_BY_TIMING)
     is_latest = item_before(found.record_lane, found.record_place) == item_before(found.record_lane, moment)
     streams = np.where(by_timing & is_latest, pair_key(found.lane, found.record_lane), -1)
-    places = _places_in_loops(context, calls)
-    group = find_sorted(places, groups := distinct(places))
+    group = find_sorted(places := _places_in_loops(context, calls), groups := distinct(places))
     # What more than half of them show is their median.
     usual = percentiles_by(group[by_timing], streams[by_timing], len(groups), 50)[group]
-    agree, shown = (
-        np.bincount(group[which], minlength=len(groups))[group] for which in (by_timing & (streams == usual), by_timing)
-    )
-    other = (agree >= FEWEST_ROUNDS) & (2 * agree > shown) & (usual >= 0) & (streams != usual)
+    agree = np.bincount(group[by_timing & (streams == usual)], minlength=len(groups))[group]
+    is_most = 2 * agree > np.bincount(group[by_timing], minlength=len(groups))[group]
+    other = is_most & (agree >= FEWEST_ROUNDS) & (usual >= 0) & (streams != usual)
     lane, record_lane = (usual >> 32).astype(np.int32), (usual & 0xFFFF_FFFF).astype(np.int32)
     rule, place = np.full(len(calls), EdgeRule.SAME_IN_OTHER_ROUNDS, np.int8), context.start_position(calls)
     own = ResolvedWaits(lane, place, record_lane, moment, rule, calls).take(other)
@@ -305,19 +292,18 @@ def _places_in_loops(context: RuleContext, calls: Ids) -> Ints:
     last, following = (context.neighbour(context.launches[0], calls, after=after) for after in (False, True))
     work = [take_or(context.activities[first], find_sorted(launch, launches)) for launch in (last, following)]
     of_events = np.concatenate([context.calls_named(pattern) for pattern in (EVENT_RECORD_CALL, STREAM_WAIT_CALL)])
-    since, upto = (
-        np.searchsorted(np.sort(lane_key(start_point(of_events))), lane_key(start_point(of))) for of in (last, calls)
-    )
+    keys = np.sort(lane_key(start_point(of_events)))
+    since, upto = (np.searchsorted(keys, lane_key(start_point(of))) for of in (last, calls))
     return hash_rows(upto - since, *(take_or(column, row) for row in work for column in (events.name, events.lane)))
 
 
-def _launch_elsewhere(context: RuleContext, since: Ids, lane: Ids, recorded: Ids) -> Ids:
-    """Return each thread's next launch since a call that is on none of two streams; -1 where there is none."""
+def _launch_elsewhere(context: RuleContext, since: Ids, lane: Ids) -> Ids:
+    """Return each thread's next launch since a call that is not on this stream; -1 where there is none."""
     launches, stream = context.launches
-    found, streams = np.full(len(since), -1, np.int32), pair_key(lane, recorded)
-    for own in distinct(streams).tolist():
-        rows, others = np.flatnonzero(streams == own), (stream != own >> 32) & (stream != own & 0xFFFF_FFFF)
-        found[rows] = context.neighbour(launches[others], since[rows], after=True)
+    found = np.full(len(since), -1, np.int32)
+    for own in distinct(lane).tolist():
+        rows = np.flatnonzero(lane == own)
+        found[rows] = context.neighbour(launches[stream != own], since[rows], after=True)
     return found
 
 
@@ -368,13 +354,9 @@ def _stream_launched_on_next(context: RuleContext, question: _OpenWaits) -> Ids:
     thread = context.trace.events.lane
     own_record &= thread[question.record] == thread[question.call]
     own_record &= context.last_launch_stream(question.record) == last
-    launches, stream = context.launches
-    result = np.full(len(question.call), -1, np.int32)
-    for recorded in distinct(last[own_record & (last == question.lane)]).tolist():
-        rows = np.flatnonzero(own_record & (last == recorded) & (question.lane == recorded))
-        following = context.neighbour(launches[stream != recorded], question.call[rows], after=True)
-        result[rows] = context.stream_of_launch(following)
-    return result
+    own_record &= last == question.lane
+    following = _launch_elsewhere(context, question.call, question.lane)
+    return np.where(own_record, context.stream_of_launch(following), -1)
 
 
 def _by_timing(context: RuleContext, question: _OpenWaits) -> _InferredRecord:
@@ -387,14 +369,8 @@ def _by_timing(context: RuleContext, question: _OpenWaits) -> _InferredRecord:
 
 def _close_ns(question: _OpenWaits, held: _NextWork, streams: int) -> Ints:
     """Return how near an end must lie: where no thread shows what was enqueued, chance must be improbable, too."""
-    return np.where(question.call >= 0, CLOSE_NS, _rare_ns(held, streams))
-
-
-def _rare_ns(held: _NextWork, streams: int) -> Ints:
-    """Return how near to the start an end must lie so that it hardly does so by chance; -1: no end shows anything."""
-    hole = held.start - held.free
-    least = hole >= CHANCE * streams * LEAST_LAG_NS
-    return np.where(least, np.minimum(hole // (CHANCE * max(streams, 1)), CLOSE_NS), -1)
+    rare = (held.start - held.free) // (CHANCE * max(streams, 1))
+    return np.where(question.call >= 0, CLOSE_NS, np.where(rare >= LEAST_LAG_NS, rare.clip(max=CLOSE_NS), -1))
 
 
 def _ends_before(context: RuleContext, question: _OpenWaits, place: Ints) -> Ints:
@@ -590,15 +566,12 @@ def _resolved_waits(context: RuleContext) -> tuple[ResolvedWaits, Ids]:
 
 
 def _calls_without_rows(context: RuleContext, with_row: Ids) -> tuple[Ids, Ids]:
-    """Return the wait calls to infer and their waiting streams: that of the thread's next launch; -1 without one.
-
-    With rows in the file only such calls lack theirs whose stream had no work yet, or whose event was never recorded:
-    the thread's next launch that is the first one on its stream.
-    """
+    """Return the wait calls to infer and their waiting streams: that of the thread's next launch; -1 without one."""
     calls = context.calls_named(STREAM_WAIT_CALL)
     calls = calls[~np.isin(calls, with_row)]
     launches, stream = context.launches
     if len(with_row):
+        # With rows in the file only calls lack theirs whose stream had no work yet, or whose event was never recorded.
         launches = launches[context.queues.item_before(stream, context.start_position(launches)) < 0]
     lane = context.stream_of_launch(context.neighbour(launches, calls, after=True))
     asked = (lane >= 0) | (len(with_row) == 0)

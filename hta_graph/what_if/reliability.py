@@ -11,7 +11,7 @@ So it is where a change brings times onto the path that something may have made 
 gaps between kernels    where none was launched before its predecessor ended, nothing shows how short they can be
 long launching calls    the call waited: for a full queue, a lock, code that was loaded
 order inside a graph    no record shows which nodes a node of a CUDA graph waits for on other streams
-waits for nothing       a synchronization that found its work done does not show which stream's work it was
+waits for nothing       a wait, of a host or a stream, that found its work done does not show which stream's it was
 calls that may wait     a single ``cudaFree`` that returned after the work may have waited for it, or not
 default streams         work that began right after theirs may have waited for it, or they for other streams
 
@@ -29,7 +29,7 @@ from typing import Literal
 
 import numpy as np
 
-from hta_graph.base.arrays import distinct, is_among, take_or
+from hta_graph.base.arrays import distinct, is_among, percentiles_by, take_or
 from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
@@ -89,13 +89,10 @@ QUICK_SYNC_NS = 10_000
 """A synchronization that finds nothing to wait for takes about as long (public traces: 3 to 30 µs)."""
 
 DEFAULT_STREAMS, FEWEST_BARRIERS, ONCE = (0, 7), 3, 20
-"""What recorders call CUDA's default stream; how often it must look like a barrier; chance makes one look so of 100."""
+"""What recorders call CUDA's default stream; how many must look like barriers, as one in 20 does by chance."""
 
 DOES_NOT_WAIT_SHARE = 0.2
 """A name does not wait for work if this share of its calls returns while work is outstanding."""
-
-GUESSES = (EdgeRule.ONLY_OTHER_STREAM, EdgeRule.STREAM_OF_LAST_LAUNCH)
-"""The rules for a stream's wait of which no time shows for which stream it is."""
 
 SLOW_CALL = 5
 """A launching call of this many times its usual length waited for something."""
@@ -428,20 +425,18 @@ def _work_before_quick_waits(graph: DependencyGraph) -> tuple[Ids, Ids]:
 
 @memoized
 def _work_before_guessed_waits(graph: DependencyGraph) -> tuple[Ids, Ids]:
-    """Return the ends of work and the starts of work that may wait for it: timing shows no stream for the call between.
-
-    What the call let wait is what its thread launches next.
-    """
-    events, edges, lane_key = graph.event_table, graph.edge_table, graph.timeline.lane_key
-    waits = np.flatnonzero((edges.kind == EdgeKind.EVENT_WAIT) & np.isin(edges.rule, GUESSES))
-    calls = graph.wait_calls.of_pairs(event_of(edges.source[waits]), event_of(edges.target[waits]))
-    works, asked = _last_launched(graph, distinct(calls[calls >= 0]))
-    launched = np.flatnonzero(graph.launching_call >= 0).astype(np.int32)
-    launched = launched[np.argsort(lane_key(start_point(graph.launching_call[launched])), kind="stable")]
-    at = np.searchsorted(lane_key(start_point(graph.launching_call[launched])), lane_key(start_point(asked)))
-    held = take_or(launched, np.where(at < len(launched), at, -1))
-    done = (held >= 0) & (events.lane[graph.launching_call[held]] == events.lane[asked])
-    done &= events.end[works] <= events.start[held]
+    """Return the ends of work, and the starts of what may wait for it, by calls of which no time shows the stream."""
+    events, edges, call = graph.event_table, graph.edge_table, graph.launching_call
+    guessed = np.isin(edges.rule, (EdgeRule.ONLY_OTHER_STREAM, EdgeRule.STREAM_OF_LAST_LAUNCH))
+    known = edges.take((edges.kind == EdgeKind.EVENT_WAIT) & ~guessed)
+    answered = graph.wait_calls.of_pairs(event_of(known.source), event_of(known.target))
+    calls = np.flatnonzero(graph.event_flags.stream_wait_call & (known.rule != EdgeRule.RECORDED).all())
+    works, asked = _last_launched(graph, calls[~is_among(calls, answered)])
+    rows = np.flatnonzero(call >= 0).astype(np.int32)
+    keys, own = (graph.timeline.lane_key(start_point(of)) for of in (call[rows], asked))
+    order = np.append(np.argsort(keys, kind="stable"), -1)
+    held = take_or(rows, order[np.searchsorted(np.sort(keys), own)])
+    done = (held >= 0) & (events.lane[call[held]] == events.lane[asked]) & (events.end[works] <= events.start[held])
     return end_point(works[done]), start_point(held[done])
 
 
@@ -557,14 +552,10 @@ def _back_to_back_ns(graph: DependencyGraph) -> int:
 
 @memoized
 def _usual_calls(graph: DependencyGraph) -> Ints:
-    """Return for each event the median time (ns) of launching calls of its name."""
+    """Return for each event the upper median of the times (ns) of launching calls of its name."""
     events = graph.event_table
     calls = np.flatnonzero(graph.event_flags.enqueueing_call)
-    name, length = events.name[calls], (events.end - events.start)[calls]
-    order = np.lexsort((length, name))
-    codes, first, count = np.unique(name[order], return_index=True, return_counts=True)
-    usual = np.zeros(len(graph.names), np.int64)
-    usual[codes] = length[order][first + count // 2]
+    usual = -percentiles_by(events.name[calls], (events.start - events.end)[calls], len(graph.names), 50)
     found: Ints = usual[events.name]
     return found
 
