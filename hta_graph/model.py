@@ -142,6 +142,8 @@ class EdgeRule(_Named):
     """The thread asked again and again, and continued with something else at the first query after the work's end."""
     SAME_IN_ALL_REPLAYS = 21
     """In every replay of a CUDA graph the node had ended before the other one started, and often right before it."""
+    SAME_IN_OTHER_ROUNDS = 22
+    """Where the same launches stand before and after such a wait, timing mostly shows this stream."""
 
 
 class BoundBy(_Named):

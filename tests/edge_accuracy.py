@@ -138,7 +138,11 @@ def read(written: Written) -> hg.DependencyGraph:
 def compare(run: Run, dialect: Dialect) -> dict[str, Score]:
     """Score every kind of one run."""
     written = write(run, dialect)
-    graph = read(written)
+    return scores_of(read(written), written)
+
+
+def scores_of(graph: hg.DependencyGraph, written: Written) -> dict[str, Score]:
+    """Score every kind of edges that were found in a simulated trace."""
     found, truth = graph_edges(graph), true_edges(written, hidden=False)
     everything = true_edges(written, hidden=True)
     allowed, ours = Closure(everything, overlapping_ends(everything)), Closure(found)

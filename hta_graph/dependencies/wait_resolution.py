@@ -23,11 +23,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, distinct, find_sorted, first_of_runs, is_among, last_of_runs, take_or
+from hta_graph.base.arrays import (
+    Columns,
+    distinct,
+    find_sorted,
+    first_of_runs,
+    hash_rows,
+    is_among,
+    last_of_runs,
+    pair_key,
+    percentiles_by,
+    take_or,
+)
 from hta_graph.dependencies.context import RuleContext, SyncKind, SyncRows
 from hta_graph.dependencies.stream_queues import ResolvedWaits, StreamWaits
 from hta_graph.graph.memo import memoized
-from hta_graph.graph.significance import LEAST_LAG_NS
+from hta_graph.graph.points import start_point
+from hta_graph.graph.significance import LEAST_LAG_NS, is_improbable
 from hta_graph.model import Bools, Codes, EdgeRule, EventKind, Ids, Ints
 from hta_graph.trace.profiler_names import EVENT_RECORD_CALL, STREAM_WAIT_CALL
 
@@ -154,8 +166,8 @@ def recorded_before_wait(context: RuleContext, rows: SyncRows, place: Ints, reco
 CLOSE_NS = 10_000
 """Work that was held back starts within this time after what it waited for."""
 
-MOST_FORKS = 4
-"""How many streams more than the first one wait at a fork; of more, the last ones stay without a wait."""
+MOST_FORKS, FEWEST_ROUNDS = 4, 3
+"""How many streams more than the first one wait at a fork; how often timing must show what a loop's wait is for."""
 
 CHANCE = 20
 """At most one hole in this many ends like this by chance, where only a row without ids shows the wait."""
@@ -216,7 +228,7 @@ def infer_records(context: RuleContext, calls: Ids, lane: Ids, place: Ints, *, l
     questions = _open_waits(context, calls, lane, place)
     parts = batches(len(calls), len(context.queues.enqueue_streams()))
     found = ResolvedWaits.join(_infer_batch(context, questions.take(of), lane_is_known[of]) for of in parts)
-    return _with_forks(context, found, calls[~lane_is_known])
+    return _as_in_other_rounds(context, _with_forks(context, found, calls[~lane_is_known]), calls[~lane_is_known])
 
 
 def _with_forks(context: RuleContext, waits: ResolvedWaits, guessed: Ids) -> ResolvedWaits:
@@ -248,6 +260,43 @@ def _with_forks(context: RuleContext, waits: ResolvedWaits, guessed: Ids) -> Res
     return replace(waits, lane=taken)
 
 
+def _as_in_other_rounds(context: RuleContext, waits: ResolvedWaits, calls: Ids) -> ResolvedWaits:
+    """Let waits that a loop repeats be for what timing shows for most of them, where no time contradicts it."""
+    # Where the waiting stream's own work ends last, timing shows nothing, or another stream by chance.
+    if not len(waits.call):
+        return waits
+    item_before, order = context.queues.item_before, np.argsort(waits.call)
+    moment = context.start_position(context.last_call_on_thread(EVENT_RECORD_CALL, calls))
+    found = waits.take(order[at := find_sorted(calls, waits.call[order])])
+    by_timing = (at >= 0) & (found.rule == EdgeRule.STREAM_BY_TIMING)
+    is_latest = item_before(found.record_lane, found.record_place) == item_before(found.record_lane, moment)
+    streams = np.where(by_timing & is_latest, pair_key(found.lane, found.record_lane), -1)
+    group = find_sorted(places := _places_in_loops(context, calls), groups := distinct(places))
+    # What more than half of them show is their median.
+    usual = percentiles_by(group[by_timing], streams[by_timing], len(groups), 50)[group]
+    agree = np.bincount(group[by_timing & (streams == usual)], minlength=len(groups))[group]
+    is_most = 2 * agree > np.bincount(group[by_timing], minlength=len(groups))[group]
+    other = is_most & (agree >= FEWEST_ROUNDS) & (usual >= 0) & (streams != usual)
+    lane, record_lane = (usual >> 32).astype(np.int32), (usual & 0xFFFF_FFFF).astype(np.int32)
+    rule, place = np.full(len(calls), EdgeRule.SAME_IN_OTHER_ROUNDS, np.int8), context.start_position(calls)
+    own = ResolvedWaits(lane, place, record_lane, moment, rule, calls).take(other)
+    item, starts = item_before(own.record_lane, own.record_place), starts_of_next_work(context, own.lane, own.place)
+    own = own.take((item >= 0) & (take_or(item_ends(context), item) <= starts))
+    return ResolvedWaits.join([waits.take(~is_among(waits.call, own.call)), own])
+
+
+def _places_in_loops(context: RuleContext, calls: Ids) -> Ints:
+    """Return a number for the place of each call: between the launches of which work, behind how many event calls."""
+    events, lane_key = context.trace.events, context.timeline.lane_key
+    launches, first = np.unique(context.launch_call, return_index=True)
+    last, following = (context.neighbour(context.launches[0], calls, after=after) for after in (False, True))
+    work = [take_or(context.activities[first], find_sorted(launch, launches)) for launch in (last, following)]
+    of_events = np.concatenate([context.calls_named(pattern) for pattern in (EVENT_RECORD_CALL, STREAM_WAIT_CALL)])
+    keys = np.sort(lane_key(start_point(of_events)))
+    since, upto = (np.searchsorted(keys, lane_key(start_point(of))) for of in (last, calls))
+    return hash_rows(upto - since, *(take_or(column, row) for row in work for column in (events.name, events.lane)))
+
+
 def _launch_elsewhere(context: RuleContext, since: Ids, lane: Ids) -> Ids:
     """Return each thread's next launch since a call that is not on this stream; -1 where there is none."""
     launches, stream = context.launches
@@ -267,9 +316,11 @@ def _is_held_back(context: RuleContext, waits: ResolvedWaits, lane: Ids) -> Bool
         question = _OpenWaits(waits.call[some], lane[some], np.full_like(lane[some], -1), place, record_place)
         held = _next_work(context, question)
         ends = _ends_before(context, question, question.record_place)
-        column, _ = nearest_stream(ends, held.start, held.free, _rare_ns(held, len(streams)))
-        is_same = streams[column] == waits.record_lane[some]
-        held_back[some] = held.exists & (column >= 0) & is_same
+        column, _ = nearest_stream(ends, held.start, held.free, CLOSE_NS)
+        lag = held.start - ends[np.arange(len(column)), column]
+        count = ((ends >= held.free[:, None]) & (ends <= held.start[:, None])).sum(axis=1)
+        is_shown = (column >= 0) & is_improbable(count, lag, held.start - held.free, CHANCE)
+        held_back[some] = held.exists & is_shown & (streams[column] == waits.record_lane[some])
     return held_back
 
 
@@ -303,13 +354,9 @@ def _stream_launched_on_next(context: RuleContext, question: _OpenWaits) -> Ids:
     thread = context.trace.events.lane
     own_record &= thread[question.record] == thread[question.call]
     own_record &= context.last_launch_stream(question.record) == last
-    launches, stream = context.launches
-    result = np.full(len(question.call), -1, np.int32)
-    for recorded in distinct(last[own_record & (last == question.lane)]).tolist():
-        rows = np.flatnonzero(own_record & (last == recorded) & (question.lane == recorded))
-        following = context.neighbour(launches[stream != recorded], question.call[rows], after=True)
-        result[rows] = context.stream_of_launch(following)
-    return result
+    own_record &= last == question.lane
+    following = _launch_elsewhere(context, question.call, question.lane)
+    return np.where(own_record, context.stream_of_launch(following), -1)
 
 
 def _by_timing(context: RuleContext, question: _OpenWaits) -> _InferredRecord:
@@ -322,14 +369,8 @@ def _by_timing(context: RuleContext, question: _OpenWaits) -> _InferredRecord:
 
 def _close_ns(question: _OpenWaits, held: _NextWork, streams: int) -> Ints:
     """Return how near an end must lie: where no thread shows what was enqueued, chance must be improbable, too."""
-    return np.where(question.call >= 0, CLOSE_NS, _rare_ns(held, streams))
-
-
-def _rare_ns(held: _NextWork, streams: int) -> Ints:
-    """Return how near to the start an end must lie so that it hardly does so by chance; -1: no end shows anything."""
-    hole = held.start - held.free
-    least = hole >= CHANCE * streams * LEAST_LAG_NS
-    return np.where(least, np.minimum(hole // (CHANCE * max(streams, 1)), CLOSE_NS), -1)
+    rare = (held.start - held.free) // (CHANCE * max(streams, 1))
+    return np.where(question.call >= 0, CLOSE_NS, np.where(rare >= LEAST_LAG_NS, rare.clip(max=CLOSE_NS), -1))
 
 
 def _ends_before(context: RuleContext, question: _OpenWaits, place: Ints) -> Ints:
@@ -513,6 +554,9 @@ def _resolved_waits(context: RuleContext) -> tuple[ResolvedWaits, Ids]:
         np.append(place[open_rows], context.start_position(calls[asked])),
         lane_is_known=np.arange(len(open_rows) + np.count_nonzero(asked)) < len(open_rows),
     )
+    # Where the thread launches on other streams first, only timing tells that it was the wait of this one.
+    later = calls[lane != context.next_launch_stream(calls)]
+    inferred = inferred.take(~is_among(inferred.call, later) | (inferred.rule == EdgeRule.STREAM_BY_TIMING))
     context.notes["sync_records_without_call"] += int(np.count_nonzero(rows.call < 0))
     context.notes["event_waits"] = len(rows.call) + len(calls)
     context.notes["event_waits_for_nothing"] = int(np.count_nonzero(resolved & (rows.record_lane < 0)))
@@ -525,12 +569,13 @@ def _calls_without_rows(context: RuleContext, with_row: Ids) -> tuple[Ids, Ids]:
     """Return the wait calls to infer and their waiting streams: that of the thread's next launch; -1 without one."""
     calls = context.calls_named(STREAM_WAIT_CALL)
     calls = calls[~np.isin(calls, with_row)]
-    lane = context.next_launch_stream(calls)
+    launches, stream = context.launches
     if len(with_row):
-        # With rows in the file only such calls lack theirs; the others waited for an event that was never recorded.
-        first = context.queues.item_before(lane, context.start_position(calls)) < 0
-        calls, lane = calls[first & (lane >= 0)], lane[first & (lane >= 0)]
-    return calls, lane
+        # With rows in the file only calls lack theirs whose stream had no work yet, or whose event was never recorded.
+        launches = launches[context.queues.item_before(stream, context.start_position(launches)) < 0]
+    lane = context.stream_of_launch(context.neighbour(launches, calls, after=True))
+    asked = (lane >= 0) | (len(with_row) == 0)
+    return calls[asked], lane[asked]
 
 
 def _unresolved(context: RuleContext, calls: Ids, waits: ResolvedWaits) -> Ids:

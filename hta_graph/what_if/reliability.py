@@ -11,7 +11,7 @@ So it is where a change brings times onto the path that something may have made 
 gaps between kernels    where none was launched before its predecessor ended, nothing shows how short they can be
 long launching calls    the call waited: for a full queue, a lock, code that was loaded
 order inside a graph    no record shows which nodes a node of a CUDA graph waits for on other streams
-waits for nothing       a synchronization that found its work done does not show which stream's work it was
+waits for nothing       a wait, of a host or a stream, that found its work done does not show which stream's it was
 calls that may wait     a single ``cudaFree`` that returned after the work may have waited for it, or not
 default streams         work that began right after theirs may have waited for it, or they for other streams
 
@@ -29,7 +29,7 @@ from typing import Literal
 
 import numpy as np
 
-from hta_graph.base.arrays import distinct, is_among, take_or
+from hta_graph.base.arrays import distinct, is_among, percentiles_by, take_or
 from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import memoized
@@ -88,8 +88,8 @@ UNRECORDED_SHARE = 0.1
 QUICK_SYNC_NS = 10_000
 """A synchronization that finds nothing to wait for takes about as long (public traces: 3 to 30 µs)."""
 
-DEFAULT_STREAMS, FEWEST_BARRIERS, ONCE = (0, 7), 3, 100
-"""What recorders call CUDA's default stream; how often it must look like a barrier; chance makes one look so of 100."""
+DEFAULT_STREAMS, FEWEST_BARRIERS, ONCE = (0, 7), 3, 20
+"""What recorders call CUDA's default stream; how many must look like barriers, as one in 20 does by chance."""
 
 DOES_NOT_WAIT_SHARE = 0.2
 """A name does not wait for work if this share of its calls returns while work is outstanding."""
@@ -357,15 +357,15 @@ def _unknown_waits(replayed: Replayed) -> int:
     stream 1      [copy]   [kernel]                                  [copy] [kernel]
     stream 2    [gemm]                                               [gemm ~~~~~~]      which one did it ask about?
     """
-    base, (works, calls) = replayed.draft.base, _work_before_quick_waits(replayed.graph)
-    inside = base.is_inside[end_point(calls)] & base.is_inside[end_point(works)]
-    works, calls = works[inside], calls[inside]
-    pending = replayed.times[end_point(works)] - replayed.times[end_point(calls)]
+    found = _work_before_quick_waits(replayed.graph), _work_before_guessed_waits(replayed.graph)
+    base, (source, target) = replayed.draft.base, (np.concatenate(side) for side in zip(*found, strict=True))
+    inside = base.is_inside[source] & base.is_inside[target]
+    source, target = source[inside], target[inside]
+    pending = replayed.times[source] - replayed.times[target]
     if int(pending.clip(min=0).sum()) < UNUSUAL_SHARE * base.length_ns:
         return 0
-    works, calls = works[pending > 0], calls[pending > 0]
-    source, target = end_point(works), end_point(calls)
-    return _difference_with_waits(replayed, replayed.draft.copy(), source, target, np.zeros(len(works), np.int64))
+    source, target = source[pending > 0], target[pending > 0]
+    return _difference_with_waits(replayed, replayed.draft.copy(), source, target, np.zeros(len(source), np.int64))
 
 
 def _possible_waits(replayed: Replayed) -> int:
@@ -406,7 +406,7 @@ def _difference_with_waits(replayed: Replayed, waiting: ModifiedWindow, source: 
 
 @memoized
 def _work_before_quick_waits(graph: DependencyGraph) -> tuple[Ids, Ids]:
-    """Return pairs of GPU work and a synchronizing call, which may have asked for it and found it done.
+    """Return the ends of GPU work and of synchronizing calls, which may have asked for it and found it done.
 
     The calls are short, and no record says what they ask for: a rule took the stream that their thread launched on
     last, or none. Of each other stream it is what was launched last before the call.
@@ -421,7 +421,24 @@ def _work_before_quick_waits(graph: DependencyGraph) -> tuple[Ids, Ids]:
     works, asked = _last_launched(graph, calls[events.end[calls] - events.start[calls] <= QUICK_SYNC_NS])
     # What still ran at the return was not asked for.
     done = events.end[works] <= events.end[asked]
-    return works[done], asked[done]
+    return end_point(works[done]), end_point(asked[done])
+
+
+@memoized
+def _work_before_guessed_waits(graph: DependencyGraph) -> tuple[Ids, Ids]:
+    """Return the ends of work, and the starts of what may wait for it, by calls of which no time shows the stream."""
+    events, edges, call = graph.event_table, graph.edge_table, graph.launching_call
+    guessed = np.isin(edges.rule, (EdgeRule.ONLY_OTHER_STREAM, EdgeRule.STREAM_OF_LAST_LAUNCH))
+    known = edges.take((edges.kind == EdgeKind.EVENT_WAIT) & ~guessed)
+    answered = graph.wait_calls.of_pairs(event_of(known.source), event_of(known.target))
+    calls = np.flatnonzero(graph.event_flags.stream_wait_call & (known.rule != EdgeRule.RECORDED).all())
+    works, asked = _last_launched(graph, calls[~is_among(calls, answered)])
+    rows = np.flatnonzero(call >= 0).astype(np.int32)
+    keys, own = (graph.timeline.lane_key(start_point(of)) for of in (call[rows], asked))
+    order = np.append(np.argsort(keys, kind="stable"), -1)
+    held = take_or(rows, order[np.searchsorted(np.sort(keys), own)])
+    done = (held >= 0) & (events.lane[call[held]] == events.lane[asked]) & (events.end[works] <= events.start[held])
+    return end_point(works[done]), start_point(held[done])
 
 
 @memoized
@@ -536,14 +553,10 @@ def _back_to_back_ns(graph: DependencyGraph) -> int:
 
 @memoized
 def _usual_calls(graph: DependencyGraph) -> Ints:
-    """Return for each event the median time (ns) of launching calls of its name."""
+    """Return for each event the upper median of the times (ns) of launching calls of its name."""
     events = graph.event_table
     calls = np.flatnonzero(graph.event_flags.enqueueing_call)
-    name, length = events.name[calls], (events.end - events.start)[calls]
-    order = np.lexsort((length, name))
-    codes, first, count = np.unique(name[order], return_index=True, return_counts=True)
-    usual = np.zeros(len(graph.names), np.int64)
-    usual[codes] = length[order][first + count // 2]
+    usual = -percentiles_by(events.name[calls], (events.start - events.end)[calls], len(graph.names), 50)
     found: Ints = usual[events.name]
     return found
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -14,28 +12,13 @@ from analyses.questions.critical_path import PathText, path_lines
 from hta_graph.what_if.reliability import reliability_after
 from tests.edge_accuracy import graph_edges, read, true_edges
 from tests.simulator import Dialect, simulate, write
-from tests.simulator.program import CustomStatement, Gap, Launch, Op, Program, Statement, Stream, SyncDevice
-from tests.simulator.recording import Cause
+from tests.simulator.program import Gap, Launch, Op, Program, Statement, Stream, SyncDevice
+from tests.simulator.waiting_calls import MayWait
 from tests.simulator.writer import Written
 from tests.support.deep_tests import deep
 
 S, SIDE = Stream(7), Stream(20)
 NAMES = ("cudaFree", "hipFree", "cudaMalloc", "cuModuleUnload", "hipModuleUnload", "cudaLibraryUnload", "cudaFreeHost")
-
-
-@dataclass(frozen=True, repr=False)
-class MayWait(CustomStatement):
-    """A call that works for a time of its own, which begins when the device has no work left, if it waits."""
-
-    name: str
-    own_ns: int
-    waits: bool = True
-
-    def execute(self, driver: Any, thread: Any) -> None:
-        """Wait for what is outstanding on the device, or not."""
-        call = driver._begin(thread, self.name)
-        awaited = driver.gpu.outstanding_on(0) if self.waits else ()
-        driver._end(thread, call, self.own_ns, [Cause("device_sync", work, "end", self.own_ns) for work in awaited])
 
 
 def freeing(count: int, kernel_ns: int = 300_000, *, name: str = "cudaFree", own_ns: int = 3_000) -> Program:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from hta_graph.export.sync_dependencies import SyncDependencies
 from tests.edge_accuracy import graph_edges, read, true_edges
 from tests.simulator import Dialect, simulate, write
 from tests.simulator.program import (
-    CustomStatement,
     Gap,
     Launch,
     Op,
@@ -27,35 +25,10 @@ from tests.simulator.program import (
     SyncDevice,
     ThreadProgram,
 )
-from tests.simulator.recording import Cause
-from tests.simulator.run import EdgeKind
+from tests.simulator.waiting_calls import QueryUntil
 from tests.support.deep_tests import deep
 
 S, SIDE = Stream(7), Stream(20)
-
-
-@dataclass(frozen=True, repr=False)
-class QueryUntil(CustomStatement):
-    """Ask in a loop until an event has happened, or a stream is done, at most ``most`` times."""
-
-    event: int
-    gap_ns: int = 6_000
-    name: str = "cudaEventQuery"
-    most: int = 10_000
-
-    def execute(self, driver: Any, thread: Any) -> None:
-        """Ask, and go on with the first query behind the work's end."""
-        awaited = driver.events[self.event].captured
-        for _ in range(self.most):
-            call = driver._begin(thread, self.name)
-            is_done = all(work.end_ns <= call.start_ns for work in awaited)
-            kind: EdgeKind = "stream_sync" if "Stream" in self.name else "event_sync"
-            if kind == "event_sync":
-                driver._note_event("Event Sync", call, self.event)
-            driver._end(thread, call, 2_000, [Cause(kind, work, "end", 0) for work in awaited if is_done])
-            if is_done:
-                return
-            thread.work(self.gap_ns)
 
 
 def polling(count: int = 4, ns: int = 500_000, gap_ns: int = 6_000, name: str = "cudaEventQuery") -> Program:

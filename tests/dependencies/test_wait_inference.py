@@ -8,9 +8,9 @@ import pytest
 
 import hta_graph as hg
 from hta_graph import DependencyGraph
-from tests.edge_accuracy import recorded_and_inferred
+from tests.edge_accuracy import read, recorded_and_inferred
 from tests.simulator import Dialect, Program, Stream, simulate, to_bytes, write
-from tests.simulator.program import Gap, Launch, Record, Statement, SyncStream, Wait
+from tests.simulator.program import Gap, Launch, Record, Statement, SyncDevice, SyncStream, Wait
 from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import TraceBuilder, edges
 
@@ -172,6 +172,40 @@ def test_streams_that_fork_before_anything_is_launched_on_them_all_wait(
 def test_a_stream_that_nothing_holds_back_is_no_branch_of_a_fork(tmp_path: Path, held: float) -> None:
     """It starts before the recorded work has ended, or so long after it that another cause delays it."""
     assert held_back(fork(pairs=False, width=2, held=held).graph(tmp_path)) == [("a", "b")]
+
+
+def rounds_with_a_join(lengths: list[tuple[int, int, int]]) -> Program:
+    """In each round stream 7 waits for stream 20; what it launches before, and what stream 24 does, may end later."""
+    body: list[Statement] = []
+    for event, (own, awaited, other) in enumerate(lengths):
+        body += [Launch(Stream(20), awaited, "awaited"), Launch(Stream(24), other, "other"), Record(event, Stream(20))]
+        body += [Launch(Stream(7), own, "own"), Wait(Stream(7), event), Launch(Stream(7), 20_000, "joined")]
+        body += [SyncDevice(), Gap(5_000)]
+    return Program.of(*body)
+
+
+@pytest.mark.parametrize(("shown", "found"), [(3, 5), (2, 2)])
+def test_a_loop_s_waits_are_for_what_timing_shows_in_most_rounds(shown: int, found: int) -> None:
+    """In two rounds the waiting stream's own work ends last, and in one of them other work just after it."""
+    lengths = [(50_000, 200_000, 90_000)] * shown + [(200_000, 150_000, 90_000), (200_000, 150_000, 205_500)]
+    graph = read(write(simulate(rounds_with_a_join(lengths)), Dialect(sync_rows="none")))
+    name = dict(zip(graph.events.event_index, graph.events.name, strict=True))
+    frame = graph.edges[(graph.edges.kind == "event_wait") & (graph.edges.target_index.map(name) == "joined")]
+    assert (frame.source_index.map(name) == "awaited").sum() == found
+    assert (frame.rule == "same_in_other_rounds").sum() == found - shown
+
+
+def test_a_wait_without_a_row_is_of_the_stream_that_has_no_work_yet() -> None:
+    """The thread launches on the recording stream first; Kineto writes no row of the first wait (kineto#904)."""
+    first, second = (
+        (Launch(Stream(7), 200_000, "ping"), Record(event, Stream(7)), Wait(Stream(20), event),
+         Launch(Stream(7), 10_000, "own"), Launch(Stream(20), 50_000, "pong"), SyncDevice())
+        for event in (0, 1)
+    )  # fmt: skip
+    graph = read(write(simulate(Program.of(*first, *second)), Dialect()))
+    waits = graph.edges[graph.edges.kind == "event_wait"]
+    assert sorted(waits.rule) == ["recorded", "stream_by_timing"]
+    assert hg.critical_path(graph, hg.whole()).by_bound_ns["unexplained"] == 0
 
 
 def test_what_is_launched_behind_a_later_wait_is_of_that_wait(tmp_path: Path) -> None:

@@ -154,10 +154,10 @@ def test_inferred_edges_name_their_rule_and_recorded_ones_none() -> None:
         named |= set(edges.rule)
     assert named <= {rule.label for rule in EdgeRule}
     # The programs run on known vendors' hardware: no call of an unknown name waits in them, no host polls,
-    # and every kernel has a correlation.
+    # every kernel has a correlation, and no loop leaves a wait to a guess.
     of_jobs = {EdgeRule.ALIGNED_SEQUENCES, EdgeRule.CALL_OF_WORKER, EdgeRule.SILENCE_UNTIL_WORK_END}
     elsewhere = {EdgeRule.OF_PRODUCER, EdgeRule.RETURNED_WITH_WORK, EdgeRule.POLLED_UNTIL_WORK_END}
-    elsewhere |= {EdgeRule.KERNEL_NAME_IN_ORDER, EdgeRule.SAME_IN_ALL_REPLAYS}
+    elsewhere |= {EdgeRule.KERNEL_NAME_IN_ORDER, EdgeRule.SAME_IN_ALL_REPLAYS, EdgeRule.ONLY_OTHER_STREAM}
     assert len(named) >= len(set(EdgeRule) - of_jobs - elsewhere) - 2, "nearly all rules are used by these programs"
 
 

@@ -1,5 +1,6 @@
 """Runtime calls: what each does to the GPU, to the driver's lock and to its caller."""
 
+import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -52,7 +53,12 @@ class Driver:
         self.latencies = program.latencies
         self.recording = recording
         self.pid = pid
-        self.gpu = Gpu(recording, program.latencies, program.launch_queue_depth)
+        self.gpu = Gpu(
+            recording,
+            program.latencies,
+            program.launch_queue_depth,
+            has_legacy_default=program.has_legacy_default,
+        )
         self.events: dict[int, Recorded] = {}
         self.lock_holder: SimEvent | None = None
         self.correlations = 0
@@ -102,7 +108,9 @@ class Driver:
         """Launch a graph."""
         call = self._begin(thread, "cudaGraphLaunch")
         graph = self.program.graphs[statement.graph]
-        rows = self.gpu.enqueue_graph(call, statement.stream, statement.graph, graph)
+        rng, spread = random.Random(statement.seed), statement.spread
+        lengths = [round(node.ns * (1 + spread * rng.uniform(-1, 1))) for node in graph.nodes]
+        rows = self.gpu.enqueue_graph(call, statement.stream, statement.graph, graph, lengths)
         self._shadow(thread, rows)
         self._end_locked(thread, call, statement.call_ns)
 

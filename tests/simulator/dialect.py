@@ -54,6 +54,8 @@ class Dialect:
     host's wait is missing.
     """
     record_rows: bool = True
+    node_arrows: bool = False
+    """Whether arrows lead between the nodes of a graph launch, as in what PyTorch's Cuspy recorder writes."""
     external_ids: Literal["op", "correlation", "old_lowercase"] = "op"
     vendor: Literal["cuda", "rocm"] = "cuda"
     shuffle_seed: int | None = None

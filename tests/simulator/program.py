@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 Direction = Literal["HtoD", "DtoH", "DtoD", "PtoP"]
 HostMemory = Literal["pinned", "pageable"]
+NodeKind = Literal["kernel", "memcpy", "memset", "graph_host_node"]
 
 
 class Shown:
@@ -213,11 +214,13 @@ class Poll(Statement):
 
 @dataclass(frozen=True, repr=False)
 class GraphLaunch(Statement):
-    """Launch the program's graph of that number."""
+    """Launch the program's graph of that number; its nodes take up to `spread` more or less time, drawn by `seed`."""
 
     graph: int
     stream: Stream
     call_ns: int = 8_000
+    spread: float = 0.0
+    seed: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -235,7 +238,7 @@ class Backward(Statement):
 
 @dataclass(frozen=True, repr=False)
 class GraphNode(Shown):
-    """A kernel of a CUDA graph; it follows the nodes of its branch and those that `after` names.
+    """A node of a CUDA graph, mostly a kernel; it follows the nodes of its branch and those that `after` names.
 
     The launching call sends it `sent_ns` after it began: HIP sends the nodes of a graph in turn.
     """
@@ -245,6 +248,7 @@ class GraphNode(Shown):
     after: tuple[int, ...] = ()
     name: str = "graph_kernel"
     sent_ns: int = 0
+    kind: NodeKind = "kernel"
 
 
 @dataclass(frozen=True, repr=False)
@@ -306,6 +310,8 @@ class Program(Shown):
     latencies: Latencies = Latencies()
     keeps_first_waits: bool = False
     """Let the profiler write the wait rows of streams without work, which Kineto drops (pytorch/kineto#904)."""
+    has_legacy_default: bool = False
+    """Let the default stream wait for all others, and they for it: no row says so."""
 
     @classmethod
     def of(cls, *body: Statement, graphs: tuple[Graph, ...] = ()) -> "Program":

@@ -5,13 +5,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 EventKind = Literal[
-    "cpu_op", "annotation", "python_function", "runtime", "kernel", "memcpy", "memset", "gpu_annotation"
+    "cpu_op",
+    "annotation",
+    "python_function",
+    "runtime",
+    "kernel",
+    "memcpy",
+    "memset",
+    "graph_host_node",
+    "gpu_annotation",
 ]
 EdgeKind = str
 """A label of the product's edge kinds; ``tests/graph/test_edge_kinds.py`` holds both against each other."""
 Point = Literal["start", "end"]
 SyncKind = Literal["Stream Wait Event", "Event Sync", "Stream Sync", "Context Sync"]
-ACTIVITIES: frozenset[EventKind] = frozenset({"kernel", "memcpy", "memset"})
+ACTIVITIES: frozenset[EventKind] = frozenset({"kernel", "memcpy", "memset", "graph_host_node"})
 WALKABLE: frozenset[EventKind] = ACTIVITIES | {"cpu_op", "runtime"}
 
 

@@ -4,6 +4,7 @@ Work waits only for work enqueued before it, so its times are known as soon as i
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from tests.simulator.program import Graph, GraphNode, Latencies, Stream
 from tests.simulator.recording import Cause, Recording
 from tests.simulator.run import EventKind, SimEvent
 
+DEFAULT = 7
 FIRST_GRAPH_STREAM = 1_001
 
 
@@ -39,10 +41,13 @@ class Queue:
 class Gpu:
     """All devices: place activities in time and know what a record captures."""
 
-    def __init__(self, recording: Recording, latencies: Latencies, queue_depth: int) -> None:
+    def __init__(
+        self, recording: Recording, latencies: Latencies, queue_depth: int, *, has_legacy_default: bool = False
+    ) -> None:
         self.recording = recording
         self.latencies = latencies
         self.queue_depth = queue_depth
+        self.has_legacy_default = has_legacy_default
         self.queues: dict[Stream, Queue] = {}
         self.last_on: dict[Stream, SimEvent] = {}
         self.owner: dict[int, Stream] = {}
@@ -88,17 +93,19 @@ class Gpu:
         queue.launches.append(event)
         return event
 
-    def enqueue_graph(self, call: SimEvent, stream: Stream, number: int, graph: Graph) -> list[SimEvent]:
+    def enqueue_graph(
+        self, call: SimEvent, stream: Stream, number: int, graph: Graph, lengths: Sequence[int]
+    ) -> list[SimEvent]:
         """Enqueue a graph: its roots follow the stream's earlier work, its last rows precede the later."""
         queue = self.queue(stream)
         rows: list[SimEvent] = []
         last_in_branch: dict[int, SimEvent] = {}
-        for node in graph.nodes:
+        for node, ns in zip(graph.nodes, lengths, strict=True):
             lane = stream if node.branch == 0 and not graph.captured else self._graph_lane(number, stream, node.branch)
             causes = [self._launch(call, node.sent_ns), *self._after_nodes(node, graph, rows)]
             if not node.after and node.branch not in last_in_branch:
                 causes += self._after_queue(queue, lane)
-            work = Work("kernel", node.name, node.ns)
+            work = Work(node.kind, node.name, ns)
             causes += self._after_lane(lane, work, 0)
             rows.append(self._place(call, lane, stream, work, causes))
             last_in_branch[node.branch] = rows[-1]
@@ -117,7 +124,18 @@ class Gpu:
         elsewhere = [event for event in queue.tail if event is not self.last_on.get(lane)]
         causes = [Cause("graph_order", event, "end", self.latencies.graph) for event in elsewhere]
         waits = queue.pending.values()
-        return causes + [Cause("event_wait", event, "end", self.latencies.wait) for event in waits]
+        causes += [Cause("event_wait", event, "end", self.latencies.wait) for event in waits]
+        return causes + self._at_barriers(lane, {cause.source.uid for cause in causes})
+
+    def _at_barriers(self, lane: Stream, awaited: set[int]) -> list[Cause]:
+        """Return what the legacy default stream waits for, or what waits for it, besides what is awaited anyway."""
+        others = (
+            event
+            for other, event in self.last_on.items()
+            if self.has_legacy_default and other.device == lane.device and DEFAULT in {lane.number, other.number}
+            if other != lane and event.uid not in awaited
+        )
+        return [Cause("event_wait", event, "end", self.latencies.wait, hidden=True) for event in others]
 
     def _after_nodes(self, node: GraphNode, graph: Graph, rows: list[SimEvent]) -> list[Cause]:
         joins = [rows[index] for index in node.after if graph.nodes[index].branch != node.branch]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.simulator import Program, Run, Stream, ThreadProgram, simulate
+from tests.simulator import Dialect, Program, Run, Stream, ThreadProgram, simulate, write
 from tests.simulator.program import (
     Annotation,
     Backward,
@@ -231,3 +231,34 @@ def test_nested_backward_passes_are_refused() -> None:
     inner = Op("x", (Backward((Op("y"),)),))
     with pytest.raises(ValueError, match="wait for itself"):
         run_of(Backward((inner,)))
+
+
+@pytest.mark.parametrize("has_legacy_default", [True, False])
+def test_the_legacy_default_stream_waits_for_all_others_and_they_for_it(has_legacy_default: bool) -> None:
+    body = kernel("A", TWO, 90_000), kernel("B", THREE, 70_000), kernel("D"), kernel("C", TWO), kernel("E", THREE)
+    run = simulate(replace(Program.of(*body), has_legacy_default=has_legacy_default))
+    waits = [("event_wait", *pair) for pair in (("A", "D"), ("B", "D"), ("D", "C"), ("D", "E"))]
+    assert named(run, "event_wait") == waits * has_legacy_default
+    assert all(one.hidden for one in run.constraints if one.kind == "event_wait")
+
+
+def test_nodes_of_a_graph_take_other_times_in_each_launch_and_the_same_in_each_run() -> None:
+    graph = Graph((GraphNode(100_000, name="left"), GraphNode(100_000, 1, name="HostNode: f", kind="graph_host_node")))
+    body = [GraphLaunch(0, ONE, spread=0.1, seed=seed) for seed in (1, 2, 1)]
+    first, second = (
+        [event.end_ns - event.start_ns for event in run_of(*body, graphs=(graph,)).events if event.context is not None]
+        for _ in range(2)
+    )
+    assert first == second
+    assert first[:2] == first[4:] != first[2:4]
+    assert all(90_000 <= ns <= 110_000 for ns in first)
+
+
+def test_a_recorder_draws_what_each_node_of_a_graph_waits_for() -> None:
+    graph = Graph((GraphNode(95, name="root"), GraphNode(95, 1, (0,), "side"), GraphNode(95, 0, (1,), "join")))
+    run = run_of(kernel("P"), GraphLaunch(0, ONE), kernel("N"), graphs=(graph,))
+    drawn, plain = (write(run, Dialect(node_arrows=arrows)).document["traceEvents"] for arrows in (True, False))
+    lanes = [(row["ph"], row["tid"]) for row in drawn if row.get("id", 0) >= 1 << 40]
+    side = next(event.tid for event in run.events if event.name == "side")
+    assert lanes == [("s", 7), ("f", side), ("s", side), ("f", 7), ("s", 7), ("f", 7)]
+    assert [row for row in drawn if row.get("id", 0) < 1 << 40] == plain

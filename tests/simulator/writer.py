@@ -19,6 +19,7 @@ CATEGORIES: dict[EventKind, str] = {
     "kernel": "kernel",
     "memcpy": "gpu_memcpy",
     "memset": "gpu_memset",
+    "graph_host_node": "graph_host_node",
     "gpu_annotation": "gpu_user_annotation",
 }
 # Real old files call annotations "Operator" too; here they keep their name, else they would turn into operators.
@@ -52,6 +53,7 @@ API_NUMBERS = {
 }
 NO_STREAM = (-1, 4_294_967_295)
 VIRTUAL_TID = 1_000_000
+FIRST_NODE_ARROW = 1 << 40
 NO_WORK = 1_000
 """Added to the number of a device or stream: one on which nothing runs."""
 
@@ -117,6 +119,7 @@ class _Writer:
             "kernel": self._kernel_args,
             "memcpy": self._copy_args,
             "memset": self._copy_args,
+            "graph_host_node": self._place,
             "gpu_annotation": lambda event: {"External id": event.external_id},
         }
 
@@ -127,7 +130,7 @@ class _Writer:
             if event.uid not in self.lost and (self.dialect.record_rows or event.name != "cudaEventRecord"):
                 yield event.uid, self._event_row(event)
                 yield from ((None, row) for row in self._launch_flow(event))
-        for row in [*self._sync_rows(), *self._forward_flows(), *self._marks()]:
+        for row in [*self._sync_rows(), *self._forward_flows(), *self._node_arrows(), *self._marks()]:
             yield None, row
 
     def _metadata(self) -> Iterator[Row]:
@@ -228,6 +231,20 @@ class _Writer:
                 continue
             yield self._arrow("s", number, self.run.events[flow.forward], "fwdbwd", "fwdbwd")
             yield self._arrow("f", number, self.run.events[flow.backward], "fwdbwd", "fwdbwd")
+
+    def _node_arrows(self) -> Iterator[Row]:
+        """Yield the arrows between the nodes of one graph launch, as PyTorch's Cuspy recorder draws them."""
+        for number, (source, target) in enumerate(self._joined_nodes() if self.dialect.node_arrows else ()):
+            drawn = FIRST_NODE_ARROW + number
+            yield self._arrow("s", drawn, source, "ac2g", "ac2g") | {"ts": self._ts(source.end_ns, source.device)}
+            yield self._arrow("f", drawn, target, "ac2g", "ac2g")
+
+    def _joined_nodes(self) -> Iterator[tuple[SimEvent, SimEvent]]:
+        for constraint in self.run.constraints:
+            source, target = self.run.events[constraint.source], self.run.events[constraint.target]
+            is_inside = constraint.kind in ("stream_order", "graph_order") and source.correlation == target.correlation
+            if is_inside and not self.lost & {source.uid, target.uid}:
+                yield source, target
 
     def _arrow(self, phase: str, number: int | None, at: SimEvent, category: str, name: str) -> Row:
         on_gpu = at.context is not None

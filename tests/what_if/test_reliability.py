@@ -141,8 +141,9 @@ def beside_the_default_stream(
         ((0.6, 0.7, 0.5), 15, 6, False),
         ((0.6, 0.7, 0.5), 7, 2, False),
         ((31, 55, 42), 7, 6, False),
+        ((1.5, 2.1, 1.8), 7, 6, True),
     ],
-    ids=["stream 7", "stream 0", "no default stream", "too rarely", "not right after"],
+    ids=["stream 7", "stream 0", "no default stream", "too rarely", "not right after", "each might be chance"],
 )
 def test_work_that_waits_for_the_default_stream_by_no_record_is_doubted(
     tmp_path: Path, lag: tuple[float, ...], stream: int, loops: int, doubted: bool
@@ -151,6 +152,23 @@ def test_work_that_waits_for_the_default_stream_by_no_record_is_doubted(
     found = hg.replay(graph, hg.scale("kernel:a", 0.5), hg.whole())
     assert (reliability_after(found).unusual_share > 0) == doubted
     assert reliability_after(hg.replay(graph, (), hg.whole())).unusual_share == 0
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_a_stream_wait_that_held_nothing_back_may_do_so_after_a_change(tmp_path: Path, long: bool) -> None:
+    """Stream 7 waits for b, or for c: both had ended when its own work ended, or did not start so soon."""
+    trace = TraceBuilder()
+    trace.launch("b", (0, 4), (10, 400), 1, stream=20)
+    trace.launch("c", (5, 9), (15, 300), 2, stream=24)
+    trace.launch("a", (10, 14), (20, 420 if long else 100), 3)
+    trace.call("cudaEventRecord", 15, 16, 4)
+    trace.call("cudaStreamWaitEvent", 17, 18, 5)
+    trace.launch("after", (19, 23), (421 if long else 401, 500), 6)
+    trace.call("cudaDeviceSynchronize", 24, 503, 7)
+    graph = trace.graph(tmp_path)
+    found = hg.replay(graph, hg.scale("kernel:a", 0.5), hg.whole())
+    assert (reliability_after(found).reason == "unusual") == long
+    assert reliability_after(hg.replay(graph, (), hg.whole())).reason is None
 
 
 @pytest.mark.parametrize("gap_us", [0.001, 1.0], ids=["as AMD writes gaps", "as NVIDIA writes gaps"])

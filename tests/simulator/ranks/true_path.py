@@ -7,19 +7,24 @@ rank 1   |=======forward=======||rrrr||=opt==|        the path: rank 1's forward
 from collections import defaultdict
 from typing import NamedTuple
 
+from tests.simulator.ranks.communication_statements import JobProgram
 from tests.simulator.ranks.engine import JobRun
 from tests.simulator.ranks.rendezvous import Member, Rendezvous
 from tests.simulator.run import ACTIVITIES, WALKABLE, Constraint, Place, Point, Run, SimEvent
 
 
 class Stretch(NamedTuple):
-    """A part of the path in true time: the row in which it passes (its uid; None: in none), and what binds its end."""
+    """A part of the path in true time: the row in which it passes (its uid; None: in none), and what binds its end.
+
+    ``lane`` is that of what it leads to.
+    """
 
     rank: int
     uid: int | None
     start_ns: int
     end_ns: int
     binds: str
+    lane: str
 
 
 def path_stretches(job: JobRun) -> list[Stretch]:
@@ -32,6 +37,11 @@ def path_stretches(job: JobRun) -> list[Stretch]:
         if stretch is not None and stretch.end_ns > stretch.start_ns:
             found.append(stretch)
     return found[::-1]
+
+
+def path_of_run(run: Run) -> list[Stretch]:
+    """Return the same of a program of one rank."""
+    return path_stretches(JobRun(JobProgram({}, ()), {0: run}, [], []))
 
 
 class _Walk:
@@ -68,11 +78,12 @@ class _Walk:
             # The transfer began when the last one that it waits for came.
             last = met[0].last_awaited(met[1])
             return (
-                Stretch(rank, met[1].row.uid, last.row.start_ns, end_ns, "transfer"),
+                Stretch(rank, met[1].row.uid, last.row.start_ns, end_ns, "transfer", met[1].row.lane),
                 (last.rank, (last.row.uid, "start")),
             )
         start_ns = run.source_ns(binding)
-        stretch = Stretch(rank, self._row_of(rank, binding), start_ns, end_ns, binding.kind)
+        lane = run.events[binding.target].lane
+        stretch = Stretch(rank, self._row_of(rank, binding), start_ns, end_ns, binding.kind, lane)
         return stretch, (rank, (binding.source, binding.source_point))
 
     def _row_of(self, rank: int, binding: Constraint) -> int | None:
