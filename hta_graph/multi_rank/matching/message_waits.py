@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, last_at_most
+from hta_graph.base.arrays import Columns, last_at_most, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
 
@@ -47,10 +47,9 @@ def message_waits(graph: DependencyGraph, rows: Ids, asked_by: Ids) -> MessageWa
     rows, asked_by = rows[order], asked_by[order]
     ends, lanes = events.end[rows], events.lane[rows]
     at = last_at_most(calls.time, calls.first[lanes], calls.first[lanes + 1], ends - 1)
-    called = at >= calls.first[lanes]
-    at = np.where(called, at, 0)
-    event, at_end = calls.event[at], calls.is_end[at]
-    since = np.where(called, calls.time[at], NEVER_NS)
+    at = np.where(at >= calls.first[lanes], at, -1)
+    event, at_end = take_or(calls.event, at), take_or(calls.is_end, at, otherwise=False)
+    since = take_or(calls.time, at, otherwise=NEVER_NS)
     # Several waits may follow each other with nothing in between.
     follows, previous = np.zeros(len(rows), np.bool_), np.roll(ends, 1)
     follows[1:] = (lanes[1:] == lanes[:-1]) & (since[1:] <= previous[1:])
@@ -58,7 +57,7 @@ def message_waits(graph: DependencyGraph, rows: Ids, asked_by: Ids) -> MessageWa
     since = np.where(follows, previous, since)
     mark, mark_at_end, marked = _last_boundaries(graph, lanes, ends)
     is_mark = marked > np.maximum(since, events.start[rows])
-    at_once = ~follows & called & calls.is_end[at] & (calls.event[at] == asked_by)
+    at_once = ~follows & at_end & (event == asked_by)
     known = since > NEVER_NS
     found = MessageWaits.of(
         row=rows,
