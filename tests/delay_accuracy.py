@@ -67,11 +67,11 @@ def length_of(run: JobRun) -> int:
 
 
 def said_of(run: JobRun) -> tuple[str, tuple[int, ...]]:
-    """Return how firm the verdict of a job is, and the ranks that it names."""
+    """Return how firm the verdict of a job is, or why it names nobody, and the ranks that it names."""
     with tempfile.TemporaryDirectory() as folder:
         found: JobVerdict = job_verdict(hg.read_job(record_job(run, Recording(), Path(folder)).paths))
     if found.firmness == "none":
-        return "none", ()
+        return f"none, {found.reason}", ()
     return found.firmness, tuple(found.ranks) if found.rank is None else (found.rank,)
 
 
@@ -85,7 +85,7 @@ def report(found: list[Asked]) -> str:
     for least, most in CLASSES:
         worth = [one for one in found if least <= one.worth < most]
         right = [one.with_delay[0] for one in worth if one.late in one.with_delay[1]]
-        missed = Counter(one.name.split()[0] for one in worth if not one.with_delay[1])
+        missed = Counter(one.with_delay[0] for one in worth if not one.with_delay[1])
         share = f"{len(right)} of {len(worth)} found ({len(right) / max(len(worth), 1):.1%})"
         lines.append(f"from {least:.0%} of a step: {share}, {right.count('hedged')} probably; missed {dict(missed)}")
     wrong = [one for one in found if one.with_delay[1] and one.late not in one.with_delay[1]]

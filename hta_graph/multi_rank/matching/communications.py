@@ -137,7 +137,7 @@ class RankCommunications:
 
     ``row`` did the work: a kernel, or a worker's row on the CPU; ``call`` asked for it (-1: not in the file).
     ``arrival`` is when the rank came, from which on it waits: a kernel's start, or the call on the CPU. Of messages
-    there the thread may do other things so long (``busy``) before it waits; the other rank goes on meanwhile.
+    there the thread may do other things so long (``busy``) before it waits; the other rank needs only the call.
     ``needed`` is whom it waits for: a rank, or :data:`ALL_RANKS`, :data:`NO_RANK`, :data:`UNKNOWN_RANK`. ``on_gpu``
     marks the rows whose times are the GPU's. ``group`` is the process group's name and ranks as text; a kernel without
     arguments is of the group that all others on its stream are of. All times are as recorded.
