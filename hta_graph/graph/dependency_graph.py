@@ -255,7 +255,7 @@ class DependencyGraph:
         """Return for each row until when (job time, ns) it waited for other ranks; its start if it did not."""
         until = self.event_table.start.copy()
         waits = self.members.take(self.members.wait > 0)
-        until[waits.row] = waits.arrival + waits.wait
+        until[waits.row] = waits.waits_since + waits.wait
         return until[rows]
 
     @property

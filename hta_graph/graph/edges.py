@@ -193,10 +193,11 @@ class Members(Columns):
     """What ranks did with each other, in job time: one entry per rank and communication, whichever ranks took part.
 
     ``number`` is that of the collective or message (-1: unmatched), ``row`` the job's row that did the work,
-    ``call`` the one that asked for it (-1: none in the file). ``wait`` is the time (ns) from the arrival until the last
-    one came for whom it waits, on the rank at place ``awaited`` (-1: it waits for none); ``transfer`` the rest, to the
-    row's end. ``is_last``: it came last of those that others wait for (``is_needed``); ``by`` is how it was matched
-    (-1: not). ``said`` is what it was, and of which process group, as a code of the job's names.
+    ``call`` the one that asked for it (-1: none in the file). ``busy`` is how long (ns) from the arrival on its thread
+    did other things than wait (of a message on the CPU), ``wait`` the time from then until the last one came for whom
+    it waits, on the rank at place ``awaited`` (-1: it waits for none); ``transfer`` the rest, to the row's end.
+    ``is_last``: it came last of those that others wait for (``is_needed``); ``by`` is how it was matched (-1: not).
+    ``said`` is what it was, and of which process group, as a code of the job's names.
     """
 
     number: Ints
@@ -204,6 +205,7 @@ class Members(Columns):
     row: Ids
     call: Ids
     arrival: Ints
+    busy: Ints
     wait: Ints
     transfer: Ints
     awaited: Ids
@@ -212,6 +214,11 @@ class Members(Columns):
     is_message: Bools
     by: Codes
     said: Ids
+
+    @property
+    def waits_since(self) -> Ints:
+        """From when on (ns) each waits for others, where it does."""
+        return self.arrival + self.busy
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, distinct, last_at_most, summed_by, take_or
+from hta_graph.base.arrays import Columns, distinct, summed_by, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, Codes, EdgeKind, EdgeRule, Ids, Ints
@@ -32,6 +32,7 @@ from hta_graph.multi_rank.job_trace import RendezvousPoints
 from hta_graph.multi_rank.matching.collectives import Collectives, needed_by_others
 from hta_graph.multi_rank.matching.communications import ALL_RANKS, MESSAGE_KINDS, RankCommunications
 from hta_graph.multi_rank.matching.match_ranks import ORDER
+from hta_graph.multi_rank.matching.message_waits import message_waits
 from hta_graph.trace.profiler_names import PROCESS_GROUP_CALL
 
 
@@ -94,34 +95,18 @@ def _edges_along_workers(graph: DependencyGraph, work: HostCommunications) -> Ed
 def _edges_to_message_waits(graph: DependencyGraph, work: HostCommunications) -> EdgeTable:
     """Lead to the end of each message's row, where ``wait()`` returns, from what its thread did last until then.
 
-    That is the thread's last point before, or the end of another message that it waited for since: so what came late,
-    the thread or the other rank, is seen, however long the row is. A thread that waits at once came with its call.
-
-    thread      [c10d::send][c10d::send][aten::mm]────▶|      ───▶|[aten::add]
-        message      [======== gloo:send =============]|          |
-        message                 [======== gloo:send ==============]
+    So what came late, the thread or the other rank, is seen, however long the row is: see :class:`MessageWaits`.
     """
-    events, calls, rows = graph.event_table, graph.calls, work.row
-    messages = work.take(np.lexsort((events.start[rows], events.end[rows], events.lane[rows])))
-    messages = messages.take(messages.is_message)
-    rows = messages.row
-    ends, lanes = events.end[rows], events.lane[rows]
-    before = last_at_most(calls.time, calls.first[lanes], calls.first[lanes + 1], ends - 1)
-    known = before >= calls.first[lanes]
-    at = np.where(known, before, 0)
-    # Several waits may follow each other with nothing in between.
-    after_message = np.zeros(len(rows), np.bool_)
-    after_message[1:] = (lanes[1:] == lanes[:-1]) & ~(known[1:] & (calls.time[at[1:]] > ends[:-1]))
-    previous = np.roll(rows, 1)
-    waits_at_once = calls.is_end[at] & (calls.event[at] == messages.call)
-    found = (known & ~waits_at_once) | after_message
-    return EdgeTable.between(
-        EdgeKind.THREAD_ORDER,
-        np.where(after_message, previous, calls.event[at])[found],
-        rows[found],
-        from_end=(after_message | calls.is_end[at])[found],
-        to_end=True,
-    )
+    messages = work.take(work.is_message)
+    found = message_waits(graph, messages.row, messages.call)
+    to_marks = found.take(found.before >= 0)
+    kind = EdgeKind.THREAD_ORDER
+    return EdgeTable.join([
+        EdgeTable.between(
+            kind, to_marks.before, to_marks.event, from_end=to_marks.before_at_end, to_end=to_marks.at_end
+        ),
+        EdgeTable.between(kind, found.event, found.row, from_end=found.at_end, to_end=True),
+    ])  # fmt: skip
 
 
 MIN_STALL_NS = 5_000

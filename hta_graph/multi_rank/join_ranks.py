@@ -236,7 +236,7 @@ def _member_table(found: Collectives, members: Mapping[int, RankCommunications],
         at = np.full(len(own), -1, np.int64)
         at[found.place[mine]] = mine
         row = part.of_job(own.row)
-        arrival = found.clocks.to_job(part.rank, own.arrival)
+        arrival, since = (found.clocks.to_job(part.rank, ns) for ns in (own.arrival, own.arrival + own.busy))
         wait = take_or(found.wait, at, otherwise=0)
         tables.append(Members.of(
             number=take_or(found.number, at),
@@ -244,8 +244,9 @@ def _member_table(found: Collectives, members: Mapping[int, RankCommunications],
             row=row,
             call=part.of_job(own.call),
             arrival=arrival,
+            busy=since - arrival,
             wait=wait,
-            transfer=found.clocks.to_job(part.rank, own.end) - arrival - wait,
+            transfer=found.clocks.to_job(part.rank, own.end) - since - wait,
             awaited=find_sorted(take_or(found.awaited, at), ranks),
             is_last=take_or(is_last, at, otherwise=False),
             is_needed=take_or(found.is_needed, at, otherwise=False),
@@ -398,7 +399,7 @@ def _exact_clock(rank: int) -> Clocks:
 def _members_of_rank(members: RankCommunications, number: Ints | int, description: Ids | int) -> Members:
     """Lay out what a rank did with others; how long it waited is known in the job."""
     return Members.of(
-        number=number, part=0, row=members.row, call=members.call, arrival=members.arrival, wait=0,
-        transfer=members.end - members.arrival, awaited=-1, is_last=False, is_needed=False,
+        number=number, part=0, row=members.row, call=members.call, arrival=members.arrival, busy=members.busy,
+        wait=0, transfer=members.end - members.arrival - members.busy, awaited=-1, is_last=False, is_needed=False,
         is_message=np.array(members.is_message, np.bool_), by=-1, said=description,
     )  # fmt: skip

@@ -15,8 +15,9 @@ from hta_graph.base.arrays import first_of_runs, freeze, rows_by_value, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 from hta_graph.multi_rank.rank_activity import gpu_work_of_ranks, walk_ends
+from hta_graph.multi_rank.sync_points import walks_to_waits
 from hta_graph.multi_rank.wait_causes import WaitCauses
-from hta_graph.paths.intervals import Intervals, union
+from hta_graph.paths.intervals import union
 from hta_graph.paths.rank_local_walks import LocalWalks
 
 MOST_CELLS = 1 << 24
@@ -88,9 +89,6 @@ def rank_delays(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> R
     row = spans.rows_of(late, take_or(members.arrival, waits.late, otherwise=EARLIEST_NS))
     part = _ranks_looked_at(causes, max(len(waits), spans.end.size), row >= 0)
     share = causes.shares_of_ranks(part, own_work(causes))
-    open_share = _open_share(job)[part]
-    if open_share.any():
-        share += causes.shares_of_ranks(part, _sends(causes)) * open_share
     share *= waits.time[:, None]
     share[row < 0] = 0
     with_messages, by_collectives = _lost_by_waiters(job, causes, share, row, len(spans.end))
@@ -120,28 +118,6 @@ def own_work(causes: WaitCauses) -> Bools:
     return found
 
 
-def _sends(causes: WaitCauses) -> Bools:
-    """Mark sends."""
-    return ~own_work(causes) & np.array(["send" in name.lower() for name in causes.activities.name], np.bool_)
-
-
-def _open_share(job: DependencyGraph) -> Floats:
-    """Return the share of the time in each rank's sends in which it worked: its sends are open meanwhile."""
-    worked = np.array([own.total for own in _work_during_sends(job)], np.float64)
-    sends = np.flatnonzero(_is_send(job))
-    whole = np.bincount(job.members.part[sends], job.members.transfer[sends], len(worked))
-    found: Floats = np.minimum(worked / np.maximum(whole, 1), 1.0)
-    return found
-
-
-def _is_send(job: DependencyGraph) -> Bools:
-    """Mark the members that are sends of a message that has a receive, on the CPU."""
-    members = job.members
-    sends = np.array([name.startswith("send") for name in job.names], np.bool_)[members.said]
-    found: Bools = sends & members.is_message & (members.number >= 0) & ~job.is_gpu[members.row]
-    return found
-
-
 def _ranks_looked_at(causes: WaitCauses, rows: int, inside: Bools) -> Ints:
     """Return the places of the ranks to look at: all, or of very many those that cause most."""
     job = causes.job
@@ -166,7 +142,7 @@ def _lost_by_waiters(
     Of the waits that a rank asked for without waiting between only the longest counts.
     """
     members, waiter = job.members, causes.waits.waiter
-    since = last_resumed(causes.walks)[waiter]
+    since = last_resumed(causes.walks)[walks_to_waits(job, causes.walks)[waiter]]
     part = members.part[waiter].astype(np.int64)
     ranks, columns = len(job.rank_graphs), amount.shape[1]
     rows = np.flatnonzero(window >= 0)
@@ -255,7 +231,7 @@ def _median_of_others(values: Floats | Ints) -> Floats:
 
 
 def working_time(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
-    """Return how long (ns) each rank works in parts of its time: between its waits, and while its sends are open.
+    """Return how long (ns) each rank works in parts of its time: between its waits.
 
     What a GPU computes counts, too, while a receive that was asked for before waits: whether that hides it is a matter
     of the schedule.
@@ -265,42 +241,9 @@ def working_time(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> 
     of_rank, none = rows_by_value(job.members.part[walks.member[walks.before >= 0]]), np.empty(0, np.int64)
     mine = [of_rank.get(place, none) for place in range(len(job.rank_graphs))]
     busy = [
-        union(
-            np.concatenate([begin[rows], late.start, computed.start]),
-            np.concatenate([done[rows], late.end, computed.end]),
-        )
-        for rows, late, computed in zip(mine, _work_during_sends(job), gpu_work_of_ranks(job), strict=True)
+        union(np.append(begin[rows], computed.start), np.append(done[rows], computed.end))
+        for rows, computed in zip(mine, gpu_work_of_ranks(job), strict=True)
     ]
     ends, starts = spans.end, np.minimum(spans.start, spans.end)
     pairs = zip(busy, ends.T, starts.T, strict=True)
     return np.stack([own.covered_until(end) - own.covered_until(start) for own, end, start in pairs], axis=1)
-
-
-def _work_during_sends(job: DependencyGraph) -> list[Intervals]:
-    """Return when each rank works while its sends are open whose receives have ended.
-
-    On CPU back ends a send's row ends when its sender asks for it: it does other things before, unless it waits. Only
-    where it communicates meanwhile is it known not to have asked at once.
-
-    send       [====|......]    its thread works, and asks for it at the end
-    another       [=]
-    receive      [==]
-    """
-    members, events = job.members, job.event_table
-    end = events.end[members.row]
-    sends = _is_send(job)
-    open_sends = np.flatnonzero(sends)
-    received = np.full(int(members.number.max(initial=-1)) + 1, np.iinfo(np.int64).max)
-    receives = np.flatnonzero(~sends & members.is_message & (members.number >= 0))
-    received[members.number[receives]] = end[receives]
-    begin = np.maximum(received[members.number[open_sends]], members.arrival[open_sends])
-    sent, of_rank, none = rows_by_value(members.part[open_sends]), rows_by_value(members.part), np.empty(0, np.int64)
-    found = []
-    for place in range(len(job.rank_graphs)):
-        mine, own = sent.get(place, none), of_rank.get(place, none)
-        came, began, ended = np.sort(members.arrival[own]), members.arrival[open_sends[mine]], end[open_sends[mine]]
-        asked = np.searchsorted(came, ended) > np.searchsorted(came, began, "right")
-        late = mine[(begin[mine] < ended) & asked]
-        waiting = union(members.arrival[own], members.arrival[own] + members.wait[own])
-        found.append(union(begin[late], end[open_sends[late]]).subtract(waiting))
-    return found

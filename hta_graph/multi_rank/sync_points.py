@@ -32,7 +32,8 @@ class Waits(Columns):
 class SyncInterval:
     """The walks of one rank, latest first, from a member back to its synchronization point, at ``since_ns``.
 
-    ``waited`` are the members between that it had waited for; ``resumed``: it had waited for ``sync_member``, too.
+    ``waited`` are the members between that it had waited for; ``resumed``: it had waited for ``sync_member``, too. The
+    first walk may lead to where it waits for a message that it asked for before (:func:`walks_to_waits`).
     """
 
     walks: Sequence[int]
@@ -56,6 +57,15 @@ def all_waits(job: DependencyGraph) -> Waits:
     waits = Waits(waiter, late, members.wait[waiter], (late >= 0) & (late != waiter) & (members.wait[waiter] > doubt))
     came = take_or(members.arrival, late)
     return waits.take(np.lexsort((waiter, -came)))
+
+
+def walks_to_waits(job: DependencyGraph, walks: LocalWalks) -> Ints:
+    """Return for each member the walk that leads to where its rank waits for it: mostly the one to its arrival."""
+    found, busy = np.arange(len(job.members)), job.members.busy > 0
+    further = np.arange(len(found), len(walks.member))
+    further = further[busy[walks.member[further]]]
+    found[walks.member[further]] = further
+    return found
 
 
 @dataclass(frozen=True)
@@ -94,7 +104,7 @@ class SyncPointSearch:
             )
         if self._late.start != late:
             self._late = _BackwardWalk(facts, late)
-        mine, theirs = _WalkCursor(_BackwardWalk(facts, waiter)), _WalkCursor(self._late)
+        mine, theirs = _WalkCursor(_BackwardWalk(facts, facts.to_wait[waiter])), _WalkCursor(self._late)
         common = -1
         while (side := theirs if theirs.next_ns > mine.next_ns else mine).next_ns > EARLIEST_NS:
             number = side.advance()
@@ -124,6 +134,8 @@ class _Lists:
     arrival: Sequence[int]
     end: Sequence[int]
     error: Sequence[int]
+    to_wait: Sequence[int]
+    came_late: Sequence[bool]
 
     @classmethod
     def of(cls, job: DependencyGraph, walks: LocalWalks) -> _Lists:
@@ -132,7 +144,8 @@ class _Lists:
         columns = (
             *(walks.before, before_ns, walks.resumed, walks.member, walks.queued),
             *(members.number, members.is_last, members.arrival, job.event_table.end[members.row]),
-            job.clock_table.error.clip(min=0)[members.part],
+            *(job.clock_table.error.clip(min=0)[members.part], walks_to_waits(job, walks)),
+            (members.busy > 0) & (members.wait == 0),
         )
         return cls(*(column.tolist() for column in columns))
 
@@ -187,7 +200,8 @@ class _BackwardWalk:
         self.passed.append(walk)
         if resumed:
             self._waited.append((after, member))
-        if member == facts.member[head]:  # its own walk from where it left the thread
+        own = walk > head and member == facts.member[head]  # its own walk from where it left the thread
+        if own or (resumed and facts.came_late[member]):  # nobody waits for whom comes late to the end of a message
             number = -1
         elif number >= 0 and number not in self.sync_points:
             self.sync_points[number] = _SyncPoint(after, member, resumed, facts.is_last[member], time_ns)

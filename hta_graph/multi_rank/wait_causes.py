@@ -69,7 +69,8 @@ class _Comparison:
 
     def __init__(self, job: DependencyGraph, walks: LocalWalks, found: WalkProfiles, waits: int) -> None:
         self._found, self._back = found, SyncPointSearch(job, walks)
-        self._wait, self._arrival = job.members.wait.tolist(), job.members.arrival.tolist()
+        self._wait, self._since = job.members.wait.tolist(), job.members.waits_since.tolist()
+        self._member = walks.member.tolist()
         # What a member's own time counts as, in lists: see :class:`SyncPointSearch`.
         self._transfer = found.profile.activity[found.first[found.itself(0) : -1]].tolist()
         self._unknown = [0] * waits
@@ -93,7 +94,7 @@ class _Comparison:
         left_later = max(0, theirs.since_ns - mine.since_ns)
         if both.is_synchronized and mine.resumed and theirs.resumed:
             # Who left the collective later had less time since: it waited on for others there, or took longer itself.
-            until = self._arrival[theirs.sync_member] + waited[-1]
+            until = self._since[theirs.sync_member] + waited[-1]
             waited[-1] = min(max(0, until - mine.since_ns), left_later)
             self._longer.append((at, self._transfer[theirs.sync_member], left_later - waited[-1]))
         else:
@@ -107,7 +108,7 @@ class _Comparison:
     def _parts_of(self, interval: SyncInterval) -> list[int]:
         """Return what a rank did in an interval; its waits are not among it."""
         found, walks, waited = self._found, interval.walks, interval.waited
-        lags = [found.lag(member) for member in (*walks[:1], *waited)]
+        lags = [found.lag(member) for member in (*map(self._member.__getitem__, walks[:1]), *waited)]
         return [*walks, *lags, *(found.itself(member) for member in waited)]
 
     def _sum_up(self) -> None:

@@ -50,12 +50,13 @@ class LocalWalks:
     """How ranks came to what they did with others, by what happened on each rank alone.
 
     Each member has a way, of its number: back from what let it arrive to what the rank met before. One that arrived on
-    a GPU has another from the first point on a thread that its way comes to, since ways of the next members join there;
-    ``member`` says whose each is. ``before`` is the way that continues (-1: none), met at ``before_ns``: at the end of
-    its member where ``resumed`` is set (the rank had waited for it), else on the way to its arrival. ``since`` are the
-    spans of the ways; ``lag`` those from what let a member arrive to its arrival, by member. That a kernel stood
-    behind another communication on its stream is no part of its way, since the rank continued meanwhile: ``queued`` is
-    that one, where nothing else let the kernel arrive later (-1: none).
+    a GPU has another from the first point on a thread that its way comes to, since ways of the next members join there.
+    So has a message on the CPU whose thread did other things before it waited: back from there to its arrival, or to
+    what the rank met meanwhile. ``member`` says whose each is. ``before`` is the way that continues (-1: none), met at
+    ``before_ns``: at the end of its member where ``resumed`` is set (the rank had waited for it), else on the way to
+    its arrival. ``since`` are the spans of the ways; ``lag`` those from what let a member arrive to its arrival, by
+    member. That a kernel stood behind another communication on its stream is no part of its way, since the rank
+    continued meanwhile: ``queued`` is that one, where nothing else let the kernel arrive later (-1: none).
     """
 
     member: Ids
@@ -90,10 +91,14 @@ class _RankLocalWalk:
         begins = self._runs.place[apart.edge_table.source[self._cause[arrived]]]
         self._member = every
         joins, joined_at = self._first_on_threads(self._sorted_stops([ends], [every]), arrived, begins)
-        self._member = np.append(every, joins).astype(np.int32)
-        self._stops = self._sorted_stops(
-            [ends, begins, joined_at], [every, arrived, np.arange(len(every), len(self._member))]
-        )
+        busy = np.flatnonzero(apart.members.busy)
+        self._member = np.concatenate([every, joins, busy]).astype(np.int32)
+        further = np.arange(len(every), len(self._member), dtype=np.int32)
+        self._late = further[len(joins) :]
+        # Whoever comes to the end of such a message comes from where its thread waited for it.
+        of_end = every.copy()
+        of_end[busy] = self._late
+        self._stops = self._sorted_stops([ends, begins, joined_at], [of_end, arrived, further[: len(joins)]])
 
     def _arrival_edges(self) -> Ids:
         """Return the edge by whose source each member arrived (-1: none): its call's, else what bound its start."""
@@ -135,6 +140,7 @@ class _RankLocalWalk:
         before_ns = np.zeros(count, np.int64)
         own = np.flatnonzero(~stops.is_end)
         heads = _WalkHeads.of(way=stops.way[own], place=stops.place[own], stop=own - 1)
+        heads = _WalkHeads.join([heads, self._before_waits()])
         # A round takes every way along its lane and over one edge: as many rounds as the longest way has hand-overs.
         while len(heads):
             first, until, ends_here = self._until(stops, heads)
@@ -145,6 +151,13 @@ class _RankLocalWalk:
             heads, across = self._across_edges(stops, heads.take(~ends_here), first[~ends_here])
             parts.append(across)
         return LocalWalks(self._member, before, resumed, before_ns, WalkSpans.join(parts), self._lags(), self._queued())
+
+    def _before_waits(self) -> _WalkHeads:
+        """Return where threads came to wait for the messages that they had asked for before."""
+        edge = self._binding[end_point(self._graph.members.row[self._member[self._late]])]
+        known = np.flatnonzero(edge >= 0)
+        place = self._runs.place[self._graph.edge_table.source[edge[known]]]
+        return _WalkHeads.of(way=self._late[known], place=place, stop=_last_walk_end(self._stops, place))
 
     def _until(self, stops: _WalkEnds, heads: _WalkHeads) -> tuple[Ids, Ids, Bools]:
         """Return where each head's run begins, how far back it leads, and whether a stop ends it there."""

@@ -174,7 +174,7 @@ def _loaded_job(
     alone = [_checked_graph(own, columns) for own in record["alone"]]
     check_indices((members, clocks), _indices_of_job(members, graph, len(ranks)))
     check_indices((), [(doubtful, 0, len(graph.edge_table))])
-    took = members.arrival + members.wait + members.transfer
+    took = members.waits_since + members.wait + members.transfer
     if not np.array_equal(took, graph.event_table.end[members.row]):
         raise ValueError("waits and transfers do not add up")
     if clocks.rank.tolist() != ranks or sorted(set(ranks)) != ranks or len(alone) != len(ranks) or not ranks:
@@ -202,6 +202,7 @@ def _indices_of_job(members: Members, graph: DependencyGraph, ranks: int) -> Ite
     yield members.call, -1, size
     yield members.said, 0, len(graph.names)
     yield members.arrival, -MOST_NS, MOST_NS
+    yield members.busy, 0, 2 * MOST_NS
     yield members.wait, 0, 2 * MOST_NS
 
 

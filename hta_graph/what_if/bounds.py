@@ -327,7 +327,7 @@ class Bounds:
             own = members.take((members.part == one.index) & (members.wait > 0))
             last = self._last_work_ns(one.index)
             if one.index != part and last >= 0:
-                start, end = np.append(own.arrival, last), np.append(own.arrival + own.wait, self.end_ns)
+                start, end = np.append(own.waits_since, last), np.append(own.waits_since + own.wait, self.end_ns)
                 found = min(found, union(start, end).clip(self.start_ns, self.end_ns).total)
         return found
 

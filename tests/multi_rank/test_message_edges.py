@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,10 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.model import BoundBy, EdgeKind
+from hta_graph.multi_rank.job_verdict import job_verdict
+from hta_graph.multi_rank.wait_causes import WaitCauses
 from hta_graph.paths.binding_edges import binding_edges
+from tests.simulator.ranks import Fault, JobShape, Recording, record_job, ring, simulate_job
 from tests.support.gloo_builder import MAIN, GlooRank
 from tests.support.trace_builder import PID
 
@@ -135,3 +139,72 @@ def test_silence_before_a_message_without_a_partner_may_be_waiting(tmp_path: Pat
     # It waits for both at once, so their rows are communication from their beginning on.
     assert path.by_bound_ns["gpu_communication_bound"] == 5_000 + 9_000
     assert hg.replay(job, [], hg.whole()).waiting_share > 0.1
+
+
+def asked_for_before(folder: Path, *, work: str) -> hg.JobGraph:
+    """Read two ranks: one asks for a message before its work and awaits it afterwards, the other sends late.
+
+    µs      10        20        30        40        50        60        70
+    rank 0  [call][mul]..........annotation..]~~~~ waits ~~~~~~~[==]|[add]     its row: 11 to 66
+    rank 1  [============================ mul ==================][call][gloo:send]
+    """
+    receiver, sender = GlooRank(0, [0, 1]), GlooRank(1, [0, 1])
+    for rank in (receiver, sender):
+        rank.annotation("ProfilerStep#1", 0, 200, tid=MAIN)
+        rank.called("all_reduce", 1, 3)
+        rank.worked("all_reduce", 4, 8)
+    receiver.op("c10d::recv_", 10, 12, tid=MAIN, **{"Concrete Inputs": ["", "", "1", "0"], "Input Dims": [[[8]]]})
+    receiver.worked("recv", 11, 66, tid=MAIN)
+    if work == "operator":
+        receiver.op("aten::mul", 13, 40, tid=MAIN)
+    else:
+        receiver.annotation("attention", 13, 40, tid=MAIN)
+        receiver.op("aten::mul", 13, 16, tid=MAIN)
+    sender.op("aten::mul", 10, 60, tid=MAIN)
+    sender.op("c10d::send", 60, 62, tid=MAIN, **{"Concrete Inputs": ["", "", "0", "0"], "Input Dims": [[[8]]]})
+    sender.worked("send", 61, 65, tid=MAIN)
+    for rank in (receiver, sender):
+        rank.op("aten::add", 90, 100, tid=MAIN)
+    return hg.read_job([rank.write(folder / f"rank{place}.json") for place, rank in enumerate((receiver, sender))])
+
+
+@pytest.mark.parametrize("work", ["operator", "annotation"])
+def test_a_wait_lasts_from_when_its_thread_came_to_wait(tmp_path: Path, work: str) -> None:
+    """From the end of the work at 40, not from the call at 10; the transfer is what is left."""
+    job = asked_for_before(tmp_path, work=work)
+    members = job.members
+    receive = np.flatnonzero(members.is_message & (members.part == 0))
+    assert members.busy[receive].tolist() == [30_000]
+    assert members.wait[receive].tolist() == [20_000]
+    assert members.transfer[receive].tolist() == [6_000]
+    assert (members.waits_since + members.wait + members.transfer).tolist() == job.event_table.end[members.row].tolist()
+
+
+@pytest.mark.parametrize("work", ["operator", "annotation"])
+def test_what_a_late_sender_does_is_the_cause(tmp_path: Path, work: str) -> None:
+    job = asked_for_before(tmp_path, work=work)
+    causes = WaitCauses(job)
+    first = causes.columns_of(causes.attribute())
+    assert (first["rank"][0], first["name"][0], first["caused_ns"][0] > 15_000) == (1, "aten::mul", True)
+
+
+def test_who_comes_late_to_wait_waited_for_nobody(tmp_path: Path) -> None:
+    """The receiver took the first send at 11, long before its sender came to wait for it."""
+    members = pair_of(tmp_path, 50).members
+    sends = np.flatnonzero(members.is_message & (members.part == 0))
+    assert members.busy[sends].tolist() == [38_000, 36_000]
+    assert members.wait[sends].tolist() == [0, 32_000]  # from 50, when the first wait is over, to the call at 82
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_late_rank_of_a_ring_delays_the_others_by_its_delay(tmp_path: Path, seed: int) -> None:
+    """Each part is asked for before the work: the senders' own work is no communication."""
+    late = 1 + seed
+    faults = [Fault(late, number, "forward", 8_000_000) for number in range(8)]
+    shape = JobShape(ranks=4, steps=8, backend="gloo", seed=seed, faults=faults)
+    with_fault, without = (
+        job_verdict(hg.read_job(record_job(simulate_job(ring(own)), Recording(), tmp_path / name).paths))
+        for name, own in (("fault", shape), ("base", replace(shape, faults=())))
+    )
+    assert (with_fault.firmness, with_fault.rank, without.firmness) == ("firm", late, "none")
+    assert with_fault.median_caused_ns == pytest.approx(8_000_000, rel=0.03)

@@ -45,7 +45,8 @@ class Collectives:
 
     ``place`` is the member's place in its rank's :class:`RankCommunications`; ``arrival`` (when its rank came),
     ``start`` and ``end`` of the work (ns) are in the job's time. ``wait`` is the time from its arrival until the last
-    rank came for whom it waits (ns), at most to its end; the rest is transfer.
+    rank came for whom it waits (ns), at most to its end; the rest is transfer. It begins later by ``busy``: see
+    :class:`RankCommunications`.
 
         rank 0    |wwwwwwwwtttt|        w: wait, t: transfer
         rank 1         |wwwtttt|
@@ -56,6 +57,7 @@ class Collectives:
     rank: Ints
     place: Ints
     arrival: Ints
+    busy: Ints
     start: Ints
     end: Ints
     wait: Ints
@@ -103,7 +105,7 @@ class Collectives:
     @property
     def transfer(self) -> Ints:
         """The time of each member that is no wait (ns)."""
-        return self.end - self.arrival - self.wait
+        return self.end - self.arrival - self.busy - self.wait
 
     @property
     def offsets(self) -> dict[int, int]:
@@ -140,7 +142,7 @@ class Collectives:
         )
 
 
-MEMBER_COLUMNS = ("rank", "place", "arrival", "start", "end", "wait", "awaited", "is_needed")
+MEMBER_COLUMNS = ("rank", "place", "arrival", "busy", "start", "end", "wait", "awaited", "is_needed")
 COLLECTIVE_COLUMNS = ("by", "missing", "ambiguous")
 WITHOUT_PARTNER = (NO_PARTNER, OUTSIDE_RECORDING, VIOLATES_CAUSALITY, UNKNOWN_KERNEL)
 
@@ -333,7 +335,7 @@ def _sorted_by_time(
     is_needed = needed_by_others(number, rank, members.awaited_rank)
     awaited, until = _last_awaited(members, further)
     is_needed[further.places(number, rank)[1]] = True
-    wait = np.clip(until - arrival, 0, members.end - arrival)
+    wait = np.clip(until - members.since, 0, members.end - members.since)
     last = np.full(len(by), np.iinfo(np.int64).min)
     np.maximum.at(last, number, np.where(is_needed, arrival, np.iinfo(np.int64).min))
     # Of those that began to transfer at one instant the one that the lowest rank recorded first goes first.
@@ -346,6 +348,7 @@ def _sorted_by_time(
         rank[at],
         members.place[at],
         arrival[at],
+        (members.since - arrival)[at],
         members.start[at],
         members.end[at],
         wait[at],
@@ -418,7 +421,7 @@ def waits_of_rank(graph: DependencyGraph, rank: int, found: Collectives) -> Rank
     own, mine = read_communications(graph), found.of_rank(rank)
     place, wait = found.place[mine], found.wait[mine]
     # A rank's own arrival: what others did was compared in another time.
-    start = own.arrival[place]
+    start = (own.arrival + own.busy)[place]
     # A kernel that runs messages with several ranks waits until the last of these came.
     order = np.lexsort((-wait, own.row[place]))
     order = order[first_of_runs(own.row[place][order])]

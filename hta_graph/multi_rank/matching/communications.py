@@ -97,7 +97,7 @@ MESSAGE_KINDS = ("send", "recv", "send_recv")
 BATCH = "batch_isend_irecv"
 """What both sides of an exchange do: one kernel sends to a rank and receives from it."""
 COLLECTIVE_ARGUMENTS = ("Collective name", "Process Group Name", "Process Group Ranks", "Seq", "Comms Id", "Group size")
-COLUMNS = ("row", "call", "arrival", "start", "end", "needed", "on_gpu")
+COLUMNS = ("row", "call", "arrival", "busy", "start", "end", "needed", "on_gpu")
 SIZE_ARGUMENTS = ("In msg nelems", "Out msg nelems", "dtype")
 SPLITS = ("In split size", "Out split size")
 """How an all-to-all divides what it sends and receives, as text."""
@@ -136,15 +136,17 @@ class RankCommunications:
     """A rank's communications in order of time (ns), and what the trace says about each (None: nothing).
 
     ``row`` did the work: a kernel, or a worker's row on the CPU; ``call`` asked for it (-1: not in the file).
-    ``arrival`` is when the rank came, from which on it waits: a kernel's start, or the call on the CPU. ``needed`` is
-    whom it waits for: a rank, or :data:`ALL_RANKS`, :data:`NO_RANK`, :data:`UNKNOWN_RANK`. ``on_gpu`` marks the rows
-    whose times are the GPU's. ``group`` is the process group's name and ranks as text; a kernel without arguments is of
-    the group that all others on its stream are of. All times are as recorded.
+    ``arrival`` is when the rank came, from which on it waits: a kernel's start, or the call on the CPU. Of messages
+    there the thread may do other things so long (``busy``) before it waits; the other rank needs only the call.
+    ``needed`` is whom it waits for: a rank, or :data:`ALL_RANKS`, :data:`NO_RANK`, :data:`UNKNOWN_RANK`. ``on_gpu``
+    marks the rows whose times are the GPU's. ``group`` is the process group's name and ranks as text; a kernel without
+    arguments is of the group that all others on its stream are of. All times are as recorded.
     """
 
     row: Ids
     call: Ids
     arrival: Ints
+    busy: Ints
     start: Ints
     end: Ints
     needed: Ints
@@ -167,7 +169,7 @@ class RankCommunications:
     def empty(cls) -> RankCommunications:
         """Return those of a rank that did nothing with others."""
         rows, times = np.zeros(0, np.int32), np.zeros(0, np.int64)
-        return cls(rows, rows, times, times, times, times, np.zeros(0, np.bool_), [], [], cls.no_arguments(0))
+        return cls(rows, rows, times, times, times, times, times, np.zeros(0, np.bool_), [], [], cls.no_arguments(0))
 
     @staticmethod
     def no_arguments(count: int) -> dict[str, list[Any]]:

@@ -39,6 +39,7 @@ from hta_graph.multi_rank.matching.communications import (
     integer_argument,
     workers_in_order,
 )
+from hta_graph.multi_rank.matching.message_waits import message_waits
 from hta_graph.trace.event_args import EventArgs, read_event_args
 from hta_graph.trace.profiler_names import MESSAGE_ROWS, PROCESS_GROUP_CALL
 
@@ -162,11 +163,12 @@ def read_gloo_communications(graph: DependencyGraph) -> RankCommunications:
         WORKER: [numbers.get(lane) for lane in lanes.tolist()],
         ROOT: [other if lane in numbers else None for other, lane in zip(root, lanes.tolist(), strict=True)],
     }
-    events = graph.event_table
+    events, arrival = graph.event_table, _arrival_times(graph, found.rows, call)
     made = RankCommunications(
         found.rows,
         call,
-        _arrival_times(graph, found.rows, call),
+        arrival,
+        _busy_times(graph, found.rows, call, arrival, is_message),
         events.start[found.rows],
         events.end[found.rows],
         np.array(needed, np.int64),
@@ -332,6 +334,15 @@ def _arrival_times(graph: DependencyGraph, rows: Ids, calls: Ids) -> Ints:
             ends = events.end[children.get(call, [])]
             arrival[place] = max(int(events.start[call]), int(ends[ends <= arrival[place]].max(initial=0)))
     return arrival
+
+
+def _busy_times(graph: DependencyGraph, rows: Ids, calls: Ids, arrival: Ints, is_message: Bools) -> Ints:
+    """Return how long (ns) the thread of each message did other things before it waited for it."""
+    found = message_waits(graph, rows[is_message], calls[is_message])
+    order, busy = np.argsort(rows), np.zeros(len(rows), np.int64)
+    place = order[np.searchsorted(rows[order], found.row)]
+    busy[place] = (found.since - arrival[place]).clip(min=0)
+    return busy
 
 
 LONGEST_START_NS = 100_000_000

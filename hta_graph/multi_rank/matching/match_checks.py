@@ -28,13 +28,15 @@ from hta_graph.multi_rank.matching.read_communications import communication_kind
 class MatchedMembers(Columns):
     """Members of collectives in the job's time (ns).
 
-    ``awaited_arrival`` is when the last rank arrived for which each waits.
+    ``since`` is from when on each waits (see :class:`RankCommunications`), ``awaited_arrival`` when the last rank
+    arrived for which it does.
     """
 
     number: Ints
     rank: Ints
     place: Ints
     arrival: Ints
+    since: Ints
     start: Ints
     end: Ints
     awaited_rank: Ints
@@ -46,18 +48,19 @@ def matched_members(
 ) -> MatchedMembers:
     """Lay matches out as columns."""
     number, rank, place = members_of_matches(matches)
-    arrival, start, end, awaited_rank = (np.zeros(len(rank), np.int64) for _ in range(4))
+    arrival, since, start, end, awaited_rank = (np.zeros(len(rank), np.int64) for _ in range(5))
     is_send = np.zeros(len(rank), np.bool_)
     for one, mine in rows_by_value(rank).items():
         own, at = ranks[one], place[mine]
-        for times, column in ((arrival, own.arrival), (start, own.start), (end, own.end)):
+        columns = (arrival, own.arrival), (since, own.arrival + own.busy), (start, own.start), (end, own.end)
+        for times, column in columns:
             times[mine] = clocks.to_job(one, column[at])
         awaited_rank[mine] = own.needed[at]
         is_send[mine] = [own.name[item].endswith("send") for item in at.tolist()]
     awaited_arrival = _awaited_arrival(number, rank, arrival, awaited_rank)
     # A send that ended before the receive began went into a buffer and waited for nobody.
     awaited_arrival = np.where(is_send & (end < awaited_arrival), arrival, awaited_arrival)
-    return MatchedMembers(number, rank, place, arrival, start, end, awaited_rank, awaited_arrival)
+    return MatchedMembers(number, rank, place, arrival, since, start, end, awaited_rank, awaited_arrival)
 
 
 def _awaited_arrival(number: Ints, rank: Ints, arrival: Ints, awaited_rank: Ints) -> Ints:

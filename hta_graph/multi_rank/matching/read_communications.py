@@ -336,6 +336,7 @@ def read_communication_kernels(graph: DependencyGraph) -> RankCommunications:
         work.row,
         work.call,
         work.start,
+        np.zeros_like(work.start),
         work.start,
         work.end,
         np.array(needed, np.int64),

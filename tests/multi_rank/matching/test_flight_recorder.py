@@ -249,7 +249,17 @@ def test_numbers_that_one_rank_lacks_match_nothing_so_order_does() -> None:
     times = np.array([0, 100, 200], np.int64)
     said = RankCommunications.no_arguments(3)
     own = RankCommunications(
-        rows, rows, times, times, times + 10, np.full(3, -1), np.ones(3, np.bool_), ["a"] * 3, ["0 [0, 1]"] * 3, said
+        rows,
+        rows,
+        times,
+        0 * times,
+        times,
+        times + 10,
+        np.full(3, -1),
+        np.ones(3, np.bool_),
+        ["a"] * 3,
+        ["0 [0, 1]"] * 3,
+        said,
     )
     numbered = replace(own, arguments=said | {"Seq": [4, 5, 6]})
     assert {MATCHED_BY[by] for by in match_collectives({0: own, 1: numbered}).by.tolist()} == {"order"}

@@ -29,7 +29,9 @@ def members(
     waits: Ints = np.full(count, needed, np.int64)
     said = RankCommunications.no_arguments(count)
     on_gpu = np.ones(count, np.bool_)
-    return RankCommunications(rows, rows, came, came, left, waits, on_gpu, [name] * count, [None] * count, said)
+    return RankCommunications(
+        rows, rows, came, 0 * came, came, left, waits, on_gpu, [name] * count, [None] * count, said
+    )
 
 
 def offsets(meetings: list[dict[int, int]], ranks: dict[int, RankCommunications]) -> list[int]:

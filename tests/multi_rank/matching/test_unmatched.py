@@ -32,7 +32,9 @@ def rank_of(
     said = RankCommunications.no_arguments(len(ran)) | {"Collective name": names}
     recording = RankRecording("h", recorded[0] * US, recorded[1] * US)
     on_gpu = np.ones(len(ran), np.bool_)
-    return RankCommunications(rows, rows, start, start, end, needed, on_gpu, names, [group] * len(ran), said, recording)
+    return RankCommunications(
+        rows, rows, start, 0 * start, start, end, needed, on_gpu, names, [group] * len(ran), said, recording
+    )
 
 
 def reasons(found: Collectives) -> dict[int, list[int]]:

@@ -131,7 +131,7 @@ def alone_on(host: str | None, ahead_ns: int) -> RankCommunications:
     recording = RankRecording(host, int(start[0]), int(start[-1]) + 99_000)
     waits, on_cpu = np.full(12, ALL_RANKS), np.zeros(12, np.bool_)
     return RankCommunications(
-        rows, rows, start, start, start + 10_000, waits, on_cpu, name, ["0 [0, 1]"] * 12, said, recording
+        rows, rows, start, 0 * start, start, start + 10_000, waits, on_cpu, name, ["0 [0, 1]"] * 12, said, recording
     )
 
 

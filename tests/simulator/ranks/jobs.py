@@ -260,6 +260,34 @@ class _Stage:
         )
 
 
+def ring(shape: JobShape) -> JobProgram:
+    """Ring attention: what a rank works with it hands on meanwhile; the next part is asked for before the work.
+
+    rank 0   |ask|==== work ====|wait|ask|==== work ====|wait|
+    rank 1   |ask|==== work ====|wait|ask|==== work ====|wait|
+    """
+    world = shape.world()
+
+    def steps(script: RankScript) -> list[Statement]:
+        def message(kind: Kind, peer: int) -> Begun:
+            stream = FIRST_OWN_STREAM + (kind == "send")
+            return script.meet(kind, world, shape.transfer_ns // 3, 65_536, peer % shape.ranks, stream=stream)
+
+        found: list[Statement] = []
+        for _ in range(shape.steps):
+            parts = list[Body]()
+            for _ in range(shape.ranks - 1):
+                got, sent = message("recv", script.rank - 1), message("send", script.rank + 1)
+                work = script.layer("aten::scaled_dot_product_attention", "forward", 2 * shape.compute_ns)
+                parts += [got.ask, sent.ask, (work,), got.wait, sent.wait]
+            reduced = script.meet("all_reduce", world, shape.transfer_ns, 1 << 20)
+            parts += [reduced.ask, reduced.wait, script.optimizer(shape.compute_ns)]
+            found.append(script.step(script.load(100_000), *parts))
+        return found
+
+    return _job(shape, (world,), steps, "ring")
+
+
 def tensor_parallel(shape: JobShape) -> JobProgram:
     """Tensor and data parallel on a mesh: neighbours share layers, ranks of one place share gradients.
 
