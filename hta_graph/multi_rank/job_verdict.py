@@ -262,9 +262,7 @@ class StepDelays:
     def attributed(self, rows: Ints) -> AttributedWaits:
         """Attribute the waits of some steps."""
         causes = wait_causes(self.job)
-        chosen = np.zeros(len(self.job.members), np.bool_)
-        chosen[causes.waits.waiter[np.isin(self.found.row, rows)]] = True
-        return causes.attribute(chosen)
+        return causes.attribute(time=self.found.times_in(rows, causes.waits.time))
 
 
 class _Work(NamedTuple):
@@ -399,8 +397,10 @@ def _case_in_steps(steps: StepDelays, rows: Ints, column: int, delayed: Ints) ->
     by_chance = chance_of(int(np.count_nonzero(leads)), len(rows), len(steps.job.rank_graphs)) > CHANCE
     delayed = delayed[leads] if _differs_where_another_leads(steps, rows[delayed], leads, column) else delayed
     work = _work_meanwhile(steps, rows[delayed], column)
-    by_chance = by_chance and not (work.is_one and _takes_longest(steps, rows[delayed], column, work))
     share, delay_ns = float(np.median(own[delayed] / length[delayed])), int(np.median(own[delayed]))
+    # What one operation takes longer in few steps is chance, too, where it is a small share of them.
+    is_one = work.is_one and share >= FIRM_SHARE
+    by_chance = by_chance and not (is_one and _takes_longest(steps, rows[delayed], column, work))
     firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=by_chance)
     if reason == "by_chance" and _always_leads_by_much(own, others, length):
         firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=False)
@@ -506,8 +506,7 @@ def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     """
     rows = rows if len(rows) >= FEWEST_STEPS else np.arange(len(steps.numbers))
     late = int(steps.found.delay[rows].max(axis=0).argmax())
-    # On the late rank itself an earlier step may be the long one.
-    length = np.median(np.delete(steps.found.own_length[rows], late, axis=1), axis=1)
+    length = steps.found.length[rows, late]
     if len(rows) < FEWEST_STEPS or not steps.compared[rows[length.argmax()]]:
         return None
     at = int(length.argmax())
@@ -660,9 +659,8 @@ def _no_rank(steps: StepDelays, scope: VerdictScope, rows: Ints, reason: Verdict
 def _of_last_arrivals(steps: StepDelays, scope: VerdictScope, rows: Ints | None) -> JobVerdict:
     """Return the verdict where most waiting has no known cause: no rank is to blame, but one may mostly come last."""
     job, waits = steps.job, wait_causes(steps.job).waits
-    inside = np.ones(len(waits), np.bool_) if rows is None else np.isin(steps.found.row, rows)
-    part = take_or(job.members.part.astype(np.int64), waits.late[inside]) + 1
-    sums = summed_by(part, waits.time[inside], len(job.rank_graphs) + 1)
+    time = waits.time if rows is None else steps.found.times_in(rows, waits.time)
+    sums = summed_by(take_or(job.members.part.astype(np.int64), waits.late) + 1, time, len(job.rank_graphs) + 1)
     last, waiting = int(sums[1:].argmax()), int(sums.sum())
     named = (int(job.rank_numbers[last]),) if sums[last + 1] > MOSTLY_LAST * waiting else ()
     return replace(_without_facts("no_cause_known", scope), ranks=named, waiting_ns=waiting)

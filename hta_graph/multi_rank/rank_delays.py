@@ -7,15 +7,17 @@ rank 1   ──── op ─────[1|]─[2|]
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from hta_graph.base.arrays import first_of_runs, freeze, rows_by_value, take_or
+from hta_graph.base.arrays import expand_ranges, first_of_runs, freeze, rows_by_value, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 from hta_graph.multi_rank.rank_activity import gpu_work_of_ranks, walk_ends
-from hta_graph.multi_rank.wait_causes import WaitCauses
+from hta_graph.multi_rank.wait_causes import RowShares, WaitCauses
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.rank_local_walks import LocalWalks
 
@@ -26,7 +28,7 @@ FEWEST_RANKS = 8
 MUCH = 0.5
 """Of the ranks that wait for another one those count that lose at least this share of what any of them loses."""
 
-EARLIEST_NS = int(np.iinfo(np.int64).min)
+EARLIEST_NS, LATEST_NS = (int(limit) for limit in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,16 +45,17 @@ class RankSpans:
         return found
 
     def rows_of(self, part: Ids | Ints, came: Ints) -> Ints:
-        """Return in which part of a rank's time each of some moments lies; -1 in none."""
+        """Return in which part of a rank's time each of some moments lies: of earlier ones the first, of later none."""
         found = np.full(len(came), -1, np.int64)
         for place, mine in rows_by_value(part).items():
-            if place < 0:
-                continue
-            latest = np.maximum.accumulate(self.end[:, place])
-            row = np.searchsorted(latest, came[mine], side="left")
-            inside = row < len(latest)
-            inside[inside] = came[mine[inside]] > self.start[row[inside], place]
-            found[mine[inside]] = row[inside]
+            if place >= 0:
+                found[mine] = np.searchsorted(self.latest[:, place], came[mine], side="left")
+        return found
+
+    @cached_property
+    def latest(self) -> Ints:
+        """When each part has ended on each rank, whether the rank has it or not."""
+        found: Ints = np.maximum.accumulate(self.end, axis=0)
         return found
 
 
@@ -60,47 +63,108 @@ class RankSpans:
 class RankDelays:
     """How much (ns) ranks delay the others in parts of a job's time.
 
-    ``delay`` has a row per part and a column per rank of ``part``: what others that wait for it lose meanwhile because
-    of what the rank does itself, passed-on waits included: the lower median of those that lose much, at most
-    ``length``, that of the part on the rank that loses most; ``own_length`` is that on the rank itself, which may end
-    one part late and so delay the next one. ``row`` is for each wait the part in which the rank came that was waited
-    for (-1: none).
+    ``delay`` has a row per part and a column per rank of ``part``: what others that wait for it lose, then or later,
+    because of what the rank does itself in that part of its own time, passed-on waits included: the lower median of
+    those that lose much, at most ``length``, that of the part on the rank itself. ``shares`` are those of each wait that
+    lie in parts: where the late rank worked longer, or else came.
     """
 
     part: Ints
     delay: Ints
     length: Ints
-    own_length: Ints
-    row: Ints
+    shares: RowShares
+
+    def times_in(self, rows: Ints, waits: Ints) -> Ints:
+        """Return how much (ns) of each wait, given how long it is, lies in some parts."""
+        mine = self.shares.take(np.isin(self.shares.row, rows))
+        found: Ints = np.rint(np.bincount(mine.wait, mine.share, len(waits)).clip(0, 1) * waits).astype(np.int64)
+        return found
 
 
 def rank_delays(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> RankDelays:
     """Return by how much ranks delay each other.
 
-    A wait belongs to the step of the rank that came last, by that rank's own time: groups that never meet drift apart.
+    A wait belongs to the steps in which the late rank did what the others wait for, by that rank's own time: who does
+    something at the end of a step makes the others wait in the next one, and groups that never meet drift apart.
     That a transfer takes long is no doing of one of its ranks. Of messages a rank delays others by no more than what it
     works longer than they do: that one stage of a pipeline waits for another, and that they fill and drain, is the
     schedule's. Nor by more than what it works longer than others that exchange messages with the same, fewer ranks: a
     server that receives from one worker after the other would wait for the next one instead.
     """
-    waits, members = causes.waits, job.members
-    late = take_or(members.part, waits.late)
-    row = spans.rows_of(late, take_or(members.arrival, waits.late, otherwise=EARLIEST_NS))
-    part = _ranks_looked_at(causes, max(len(waits), spans.end.size), row >= 0)
-    share = causes.shares_of_ranks(part, own_work(causes))
+    waits, own = causes.waits, _rows_of_work(job, causes, spans)
+    part = _ranks_looked_at(causes, max(len(waits), spans.end.size), own)
+    found = [causes.shares_of_ranks(part, own_work(causes), own)]
     open_share = _open_share(job)[part]
     if open_share.any():
-        share += causes.shares_of_ranks(part, _sends(causes)) * open_share
-    share *= waits.time[:, None]
-    share[row < 0] = 0
-    with_messages, by_collectives = _lost_by_waiters(job, causes, share, row, len(spans.end))
+        sends = causes.shares_of_ranks(part, _sends(causes), own)
+        found.append(replace(sends, share=sends.share * open_share[sends.column]))
+    shares = RowShares.join(found).summed()
+    with_messages, by_collectives = _lost_by_waiters(job, causes, shares, (*spans.end.shape, len(part)))
     excess = _excess_work(job, causes, spans)[:, part]
     lost = by_collectives + np.minimum(with_messages - by_collectives, excess[:, None, :])
-    own_length = spans.length[:, part]
-    loses_most = np.take_along_axis(spans.length, lost.argmax(axis=1), axis=1)
-    length = np.where(lost.any(axis=1), loses_most, own_length)
+    length = spans.length[:, part]
     delay = np.minimum(_usual_loss(lost).astype(np.int64), length)
-    return RankDelays(part, freeze(delay), freeze(length), freeze(own_length), freeze(row))
+    if len(delay) > 1:
+        unseen = np.minimum(_work_at_the_end(job, spans)[part], delay[:-1].max(axis=0))
+        delay[-1] = np.clip(unseen, delay[-1], length[-1])
+    return RankDelays(part, freeze(delay), freeze(length), _with_the_rest(shares, own))
+
+
+def _rows_of_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> RowShares:
+    """Return in which parts of its own time the late rank of each wait worked longer than the waiter, and which share.
+
+    Both are compared since they last met. Where the late rank worked longer in none of them, the wait belongs to the
+    one in which it came.
+    """
+    waits, came, busy = causes.waits, job.members.arrival, list[Intervals]()
+    late, waiter = (take_or(job.members.part, member).astype(np.int64) for member in (waits.late, waits.waiter))
+    last = spans.rows_of(late, take_or(came, waits.late))
+    begins = spans.start.min(axis=0, initial=LATEST_NS, where=spans.start < spans.end)
+    waited = np.flatnonzero((late >= 0) & (take_or(came, waits.late) > take_or(begins, late)))
+    first = np.minimum(spans.rows_of(late, causes.since[1]), last)
+    at, row = expand_ranges(first[waited], last[waited] - first[waited] + 1)
+    wait, share = waited[at], np.ones(len(at))
+    divided = np.flatnonzero((first < last)[wait])
+    if len(divided):
+        busy, of = _busy_times(job, causes), wait[divided]
+        more = np.maximum(
+            _time_in_rows(busy, spans, late[of], row[divided], causes.since[1][of], came[waits.late[of]])
+            - _time_in_rows(busy, spans, waiter[of], row[divided], causes.since[0][of], came[waits.waiter[of]]), 0
+        )  # fmt: skip
+        total = np.bincount(of, more, len(waits))[of]
+        share[divided] = np.where(total > 0, more / np.maximum(total, 1), row[divided] == last[of])
+    found = RowShares(wait, np.zeros(len(wait), np.int64), row, share)
+    return found.take((row < len(spans.end)) & (share > 0))
+
+
+def _time_in_rows(busy: Sequence[Intervals], spans: RankSpans, part: Ints, row: Ints, since: Ints, until: Ints) -> Ints:
+    """Return how long (ns) ranks work between two times as far as that lies in a part of their time."""
+    ends = np.vstack([np.full(spans.end.shape[1], EARLIEST_NS), spans.latest, np.full(spans.end.shape[1], LATEST_NS)])
+    found = np.zeros(len(part), np.int64)
+    for place, mine in rows_by_value(part).items():
+        low, high = (np.clip(ends[row[mine] + more, place], since[mine], until[mine]) for more in (0, 1))
+        found[mine] = busy[place].covered_until(high) - busy[place].covered_until(low)
+    return found
+
+
+def _with_the_rest(shares: RowShares, own: RowShares) -> RowShares:
+    """Return the shares of waits by row alone, with what goes back to no rank, which is where the late rank worked."""
+    known = np.bincount(shares.wait, shares.share, int(own.wait.max(initial=-1)) + 1)
+    rest = replace(own, share=own.share * (1 - known[own.wait]).clip(0))
+    whole = RowShares.join([shares, rest])
+    return replace(whole, column=np.zeros_like(whole.column)).summed()
+
+
+def _work_at_the_end(job: DependencyGraph, spans: RankSpans) -> Ints:
+    """Return how much longer (ns) than any other one each rank goes on after the last that it does with others.
+
+    Nobody is recorded to wait for that, as others do for the same in earlier steps.
+    """
+    members, left = job.members, spans.start[-1].copy()
+    np.maximum.at(left, members.part, members.arrival + members.wait)
+    after = np.where(spans.length[-1] > 0, spans.end[-1] - left, 0)[None]
+    found: Ints = (after - _most_of_others(after))[0].clip(0).astype(np.int64)
+    return found
 
 
 def _usual_loss(lost: Floats) -> Floats:
@@ -142,7 +206,7 @@ def _is_send(job: DependencyGraph) -> Bools:
     return found
 
 
-def _ranks_looked_at(causes: WaitCauses, rows: int, inside: Bools) -> Ints:
+def _ranks_looked_at(causes: WaitCauses, rows: int, inside: RowShares) -> Ints:
     """Return the places of the ranks to look at: all, or of very many those that cause most."""
     job = causes.job
     count = len(job.rank_graphs)
@@ -150,7 +214,7 @@ def _ranks_looked_at(causes: WaitCauses, rows: int, inside: Bools) -> Ints:
     if count <= most:
         return np.arange(count)
     chosen = np.zeros(len(job.members), np.bool_)
-    chosen[causes.waits.waiter[inside]] = True
+    chosen[causes.waits.waiter[inside.wait]] = True
     found = causes.attribute(chosen)
     known = found.take((found.activity >= 0) & (found.rank >= 0))
     place = np.searchsorted(job.rank_numbers, known.rank)
@@ -159,26 +223,23 @@ def _ranks_looked_at(causes: WaitCauses, rows: int, inside: Bools) -> Ints:
 
 
 def _lost_by_waiters(
-    job: DependencyGraph, causes: WaitCauses, amount: Floats, window: Ints, windows: int
+    job: DependencyGraph, causes: WaitCauses, shares: RowShares, shape: tuple[int, int, int]
 ) -> tuple[Floats, Floats]:
-    """Return what each rank loses in each window because of each rank of columns: in all, and by collectives alone.
+    """Return what each rank loses in each row because of each rank of columns: in all, and by collectives alone.
 
     Of the waits that a rank asked for without waiting between only the longest counts.
     """
-    members, waiter = job.members, causes.waits.waiter
-    since = last_resumed(causes.walks)[waiter]
-    part = members.part[waiter].astype(np.int64)
-    ranks, columns = len(job.rank_graphs), amount.shape[1]
-    rows = np.flatnonzero(window >= 0)
-    rows = rows[np.lexsort((since[rows], part[rows], window[rows]))]
+    members, waiter = job.members, causes.waits.waiter[shares.wait]
+    since, part = last_resumed(causes.walks)[waiter], members.part[waiter].astype(np.int64)
+    amount, cell = shares.share * causes.waits.time[shares.wait], np.stack([shares.row, part, shares.column])
+    order = np.lexsort((since, *cell))
     found = []
-    for every in (rows, rows[~members.is_message[waiter[rows]]]):
-        lost = np.zeros((windows * ranks, columns), amount.dtype)
+    for every in (order, order[~members.is_message[waiter[order]]]):
+        lost = np.zeros(shape)
         if len(every):
-            first = np.flatnonzero(first_of_runs(window[every], part[every], since[every]))
-            longest = np.maximum.reduceat(amount[every], first)
-            np.add.at(lost, window[every[first]] * ranks + part[every[first]], longest)
-        found.append(lost.reshape(windows, ranks, columns))
+            first = np.flatnonzero(first_of_runs(*cell[:, every], since[every]))
+            np.add.at(lost, tuple(cell[:, every[first]]), np.maximum.reduceat(amount[every], first))
+        found.append(lost)
     return found[0], found[1]
 
 
@@ -260,20 +321,23 @@ def working_time(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> 
     What a GPU computes counts, too, while a receive that was asked for before waits: whether that hides it is a matter
     of the schedule.
     """
+    pairs = zip(_busy_times(job, causes), spans.end.T, np.minimum(spans.start, spans.end).T, strict=True)
+    return np.stack([own.covered_until(end) - own.covered_until(start) for own, end, start in pairs], axis=1)
+
+
+def _busy_times(job: DependencyGraph, causes: WaitCauses) -> list[Intervals]:
+    """Return when each rank works; see :func:`working_time`."""
     walks = causes.walks
     begin, done = walk_ends(walks, causes.walk_times())
     of_rank, none = rows_by_value(job.members.part[walks.member[walks.before >= 0]]), np.empty(0, np.int64)
     mine = [of_rank.get(place, none) for place in range(len(job.rank_graphs))]
-    busy = [
+    return [
         union(
             np.concatenate([begin[rows], late.start, computed.start]),
             np.concatenate([done[rows], late.end, computed.end]),
         )
         for rows, late, computed in zip(mine, _work_during_sends(job), gpu_work_of_ranks(job), strict=True)
     ]
-    ends, starts = spans.end, np.minimum(spans.start, spans.end)
-    pairs = zip(busy, ends.T, starts.T, strict=True)
-    return np.stack([own.covered_until(end) - own.covered_until(start) for own, end, start in pairs], axis=1)
 
 
 def _work_during_sends(job: DependencyGraph) -> list[Intervals]:
