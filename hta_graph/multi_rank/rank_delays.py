@@ -65,8 +65,8 @@ class RankDelays:
 
     ``delay`` has a row per part and a column per rank of ``part``: what others that wait for it lose, then or later,
     because of what the rank does itself in that part of its own time, passed-on waits included: the lower median of
-    those that lose much, at most ``length``, that of the part on the rank itself. ``shares`` are those of each wait that
-    lie in parts: where the late rank worked longer, or else came.
+    those that lose much, at most ``length``, that of the part on the rank itself. ``shares`` are those of each wait
+    that lie in parts: where the late rank worked longer, or else came.
     """
 
     part: Ints

@@ -189,7 +189,7 @@ class RowShares(Columns):
     def summed(self, least: float = 0.0) -> RowShares:
         """Add up what belongs together, in order of the waits; shares below the least one are left out."""
         first, group = unique_rows(self.wait, self.column, self.row)
-        found = replace(self.take(first), share=np.bincount(group, self.share, len(first)))
+        found = replace(self.take(first), share=np.bincount(group, self.share, len(first)).astype(np.float64))
         return found.take(found.share > least)
 
 
