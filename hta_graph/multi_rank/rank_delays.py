@@ -66,13 +66,37 @@ class RankDelays:
     ``delay`` has a row per part and a column per rank of ``part``: what others that wait for it lose, then or later,
     because of what the rank does itself in that part of its own time, passed-on waits included: the lower median of
     those that lose much, at most ``length``, that of the part on the rank itself. ``shares`` are those of each wait
-    that lie in parts: where the late rank worked longer, or else came.
+    that lie in parts: where the late rank worked longer, or else came. ``hidden`` is how much longer a rank works than
+    the others than it delays them by: these wait for another rank meanwhile. ``shown`` is what was hidden in ``delay``.
+    ``lost`` is what each rank (second axis) loses by each of ``part`` (third).
     """
 
     part: Ints
     delay: Ints
     length: Ints
     shares: RowShares
+    hidden: Ints
+    shown: Ints
+    lost: Floats
+
+    def without(self, column: int) -> RankDelays:
+        """Return the same as if one rank were on time: the others wait for who was hidden behind it."""
+        delay, hidden, shown = self.delay.copy(), self.hidden.copy(), self.shown.copy()
+        own, each = delay[:, column].copy(), np.arange(len(delay))
+        delay[:, column] = hidden[:, column] = shown[:, column] = 0
+        behind = hidden.argmax(axis=1)
+        more = np.minimum(own, hidden[each, behind])
+        for amount, change in ((delay, more), (shown, more), (hidden, -more)):
+            amount[each, behind] += change
+        return replace(self, delay=freeze(delay), hidden=freeze(hidden), shown=freeze(shown))
+
+    def by_all(self, columns: Sequence[int]) -> Ints:
+        """Return what a rank that is none of some others loses by all of these, part by part."""
+        beside = np.setdiff1d(np.arange(self.lost.shape[1]), self.part[columns])
+        if not len(beside):
+            return freeze(self.delay[:, columns].sum(axis=1))
+        lost = _usual_loss(self.lost[:, beside][:, :, columns].sum(axis=2, keepdims=True))[:, 0]
+        return freeze(lost.astype(np.int64) + self.shown[:, columns].sum(axis=1))
 
     def times_in(self, rows: Ints, waits: Ints) -> Ints:
         """Return how much (ns) of each wait, given how long it is, lies in some parts."""
@@ -107,7 +131,13 @@ def rank_delays(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> R
     if len(delay) > 1:
         unseen = np.minimum(_work_at_the_end(job, spans)[part], delay[:-1].max(axis=0))
         delay[-1] = np.clip(unseen, delay[-1], length[-1])
-    return RankDelays(part, freeze(delay), freeze(length), _with_the_rest(shares, own))
+    # What else a rank that exchanges messages would delay is a matter of the schedule.
+    has_messages = job.members.is_message[waits.waiter].any()
+    hidden = np.zeros_like(delay) if has_messages else (excess - delay).clip(0)
+    return RankDelays(
+        part, freeze(delay), freeze(length), _with_the_rest(shares, own), freeze(hidden),
+        freeze(np.zeros_like(delay)), freeze(lost.astype(np.float32)),
+    )  # fmt: skip
 
 
 def _rows_of_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> RowShares:
@@ -259,8 +289,6 @@ def _excess_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> 
     A stage may always have less to do than others: what it does more of than in other steps, and others do not, is not
     the schedule's.
     """
-    if not job.members.is_message[causes.waits.waiter].any():
-        return np.zeros(spans.end.shape, np.int64)
     work, alike = working_time(job, causes, spans), _ranks_served_in_turn(job)
     found = np.zeros(work.shape)
     for time in (work, work - np.median(work, axis=0)):
