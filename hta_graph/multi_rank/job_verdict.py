@@ -255,7 +255,7 @@ class StepDelays:
         return self.asked()
 
     def leading_rank(self, number: int, late: Sequence[int] = ()) -> int | None:
-        """Return the rank that delays a step by a notable share of it, if one clearly does, or does most of late ones."""
+        """Return the rank that delays a step by a notable share, if one clearly does, or most of ``late`` ones."""
         if number not in self.numbers or not self.found.delay.size:
             return None
         row = list(self.numbers).index(number)
@@ -280,13 +280,6 @@ class StepDelays:
     def compared_waits(self) -> AttributedWaits:
         """The waits of the steps that are no warm-up, attributed."""
         return self.attributed(np.flatnonzero(self.compared))
-
-    def time_in(self, activity: int) -> tuple[Ints, Ints, Ints]:
-        """Return how long (ns) ranks (by their places) do something, by the row of the step in which they then come."""
-        causes, members = wait_causes(self.job), self.job.members
-        member, ns = causes.times_of(activity)
-        part = members.part[member].astype(np.int64)
-        return self.spans.rows_of(part, members.arrival[member]), part, ns
 
     def attributed(self, rows: Ints) -> AttributedWaits:
         """Attribute the waits of some steps."""
@@ -468,10 +461,16 @@ def _is_by_usual_work(steps: StepDelays, rows: Ints, column: int, is_clear: Bool
 
 def _time_by_step(steps: StepDelays, activity: int) -> Ints:
     """Return how long (ns) ranks, by their places, do something in each step."""
-    row, part, ns = steps.time_in(activity)
-    time = np.zeros((len(steps.numbers), len(steps.job.rank_graphs)), np.int64)
-    np.add.at(time, (row[row >= 0], part[row >= 0]), ns[row >= 0])
-    return time
+    members, spans = steps.job.members, steps.spans
+    member, since, ns = wait_causes(steps.job).times_of(activity)
+    part, came = members.part[member], members.arrival[member]
+    at, row, low, high = spans.divided(part, since, came)
+    # How it divides among the steps that a walk crosses is not known: as all of the walk does.
+    share = np.where(came > since, 0, 1)[at] + (high - low) / np.maximum(came - since, 1)[at]
+    time = np.zeros((len(spans.end) + 1, len(steps.job.rank_graphs)))
+    np.add.at(time, (row, part[at]), ns[at] * share)
+    found: Ints = np.rint(time[:-1]).astype(np.int64)
+    return found
 
 
 def _own_and_others(steps: StepDelays, rows: Ints, column: int) -> tuple[Ints, Ints, Ints]:

@@ -52,6 +52,22 @@ class RankSpans:
                 found[mine] = np.searchsorted(self.latest[:, place], came[mine], side="left")
         return found
 
+    def divided(self, part: Ids | Ints, since: Ints, until: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Divide times between two moments of ranks among parts; return which time, the part, its start and its end.
+
+        What is before the first part belongs to that, what is after the last one to another one.
+        """
+        last = self.rows_of(part, until)
+        first = np.minimum(self.rows_of(part, since), last)
+        at, row = expand_ranges(first, last - first + 1)
+        return at, row, *self.inside(part[at], row, since[at], until[at])
+
+    def inside(self, part: Ids | Ints, row: Ints, since: Ints, until: Ints) -> tuple[Ints, Ints]:
+        """Return from when to when times between two moments of ranks lie in a part."""
+        ever = np.full(self.end.shape[1], LATEST_NS)
+        ends = np.vstack([-ever, self.latest, ever])
+        return np.clip(ends[row, part], since, until), np.clip(ends[row + 1, part], since, until)
+
     @cached_property
     def latest(self) -> Ints:
         """When each part has ended on each rank, whether the rank has it or not."""
@@ -148,32 +164,28 @@ def _rows_of_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) ->
     """
     waits, came, busy = causes.waits, job.members.arrival, list[Intervals]()
     late, waiter = (take_or(job.members.part, member).astype(np.int64) for member in (waits.late, waits.waiter))
-    last = spans.rows_of(late, take_or(came, waits.late))
     begins = spans.start.min(axis=0, initial=LATEST_NS, where=spans.start < spans.end)
     waited = np.flatnonzero((late >= 0) & (take_or(came, waits.late) > take_or(begins, late)))
-    first = np.minimum(spans.rows_of(late, causes.since[1]), last)
-    at, row = expand_ranges(first[waited], last[waited] - first[waited] + 1)
-    wait, share = waited[at], np.ones(len(at))
-    divided = np.flatnonzero((first < last)[wait])
-    if len(divided):
-        busy, of = _busy_times(job, causes), wait[divided]
-        more = np.maximum(
-            _time_in_rows(busy, spans, late[of], row[divided], causes.since[1][of], came[waits.late[of]])
-            - _time_in_rows(busy, spans, waiter[of], row[divided], causes.since[0][of], came[waits.waiter[of]]), 0
-        )  # fmt: skip
+    at, row, low, high = spans.divided(late[waited], causes.since[1][waited], came[waits.late[waited]])
+    wait, is_last = waited[at], np.diff(at, append=-1) != 0
+    share = is_last.astype(np.float64)
+    several = np.flatnonzero(~is_last | (np.diff(at, prepend=-1) == 0))
+    if len(several):
+        busy, of = _busy_times(job, causes), wait[several]
+        other = spans.inside(waiter[of], row[several], causes.since[0][of], came[waits.waiter[of]])
+        own = _time_inside(busy, late[of], low[several], high[several])
+        more = (own - _time_inside(busy, waiter[of], *other)).clip(0)
         total = np.bincount(of, more, len(waits))[of]
-        share[divided] = np.where(total > 0, more / np.maximum(total, 1), row[divided] == last[of])
+        share[several] = np.where(total > 0, more / np.maximum(total, 1), share[several])
     found = RowShares(wait, np.zeros(len(wait), np.int64), row, share)
     return found.take((row < len(spans.end)) & (share > 0))
 
 
-def _time_in_rows(busy: Sequence[Intervals], spans: RankSpans, part: Ints, row: Ints, since: Ints, until: Ints) -> Ints:
-    """Return how long (ns) ranks work between two times as far as that lies in a part of their time."""
-    ends = np.vstack([np.full(spans.end.shape[1], EARLIEST_NS), spans.latest, np.full(spans.end.shape[1], LATEST_NS)])
+def _time_inside(busy: Sequence[Intervals], part: Ints, low: Ints, high: Ints) -> Ints:
+    """Return how long (ns) ranks work between two times."""
     found = np.zeros(len(part), np.int64)
     for place, mine in rows_by_value(part).items():
-        low, high = (np.clip(ends[row[mine] + more, place], since[mine], until[mine]) for more in (0, 1))
-        found[mine] = busy[place].covered_until(high) - busy[place].covered_until(low)
+        found[mine] = busy[place].covered_until(high[mine]) - busy[place].covered_until(low[mine])
     return found
 
 
@@ -287,9 +299,11 @@ def _excess_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> 
     """Return how much longer (ns) each rank works than the others, or than usual where that is more.
 
     A stage may always have less to do than others: what it does more of than in other steps, and others do not, is not
-    the schedule's.
+    the schedule's. Without messages what half of the others, or one of two, do not do is more: these wait for it.
     """
     work, alike = working_time(job, causes, spans), _ranks_served_in_turn(job)
+    if not job.members.is_message[causes.waits.waiter].any():
+        return (work - _median_of_others(work, lower=True)).clip(0).astype(np.int64)
     found = np.zeros(work.shape)
     for time in (work, work - np.median(work, axis=0)):
         more = time - _median_of_others(time)
@@ -327,7 +341,7 @@ def _most_of_others(values: Floats | Ints) -> Floats:
     return found
 
 
-def _median_of_others(values: Floats | Ints) -> Floats:
+def _median_of_others(values: Floats | Ints, *, lower: bool = False) -> Floats:
     """Return for each column the median of the other ones, row by row: without itself each rank moves up by one.
 
     >>> _median_of_others(np.array([[1, 9, 5, 3]])).tolist()
@@ -338,8 +352,8 @@ def _median_of_others(values: Floats | Ints) -> Floats:
     np.put_along_axis(place, order, np.arange(values.shape[1])[None, :], axis=1)
     others = values.shape[1] - 1
     middle = [at + (place <= at) for at in ((others - 1) // 2, others // 2)]
-    lower, upper = (np.take_along_axis(ranked, at, axis=1).astype(np.float64) for at in middle)
-    found: Floats = (lower + upper) / 2
+    low, high = (np.take_along_axis(ranked, at, axis=1).astype(np.float64) for at in middle)
+    found: Floats = low if lower else (low + high) / 2
     return found
 
 

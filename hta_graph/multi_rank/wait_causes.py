@@ -229,12 +229,14 @@ class WaitCauses:
         """Return how long each walk takes (ns)."""
         return self._profiles.walk_times()
 
-    def times_of(self, activity: int) -> tuple[Ints, Ints]:
-        """Return before which members' arrivals something was done, and for how long (ns)."""
-        found, walks = self._profiles, self._ways
+    def times_of(self, activity: int) -> tuple[Ints, Ints, Ints]:
+        """Return before which members' arrivals something was done, since when (ns), and for how long."""
+        found, walks, came = self._profiles, self._ways, self.job.members.arrival
         at, rows = found.rows(np.arange(found.walks + found.members))
         mine = rows.activity == activity
-        return np.append(walks.member, np.arange(found.members))[at[mine]], rows.time[mine]
+        since = np.append(np.where(walks.before >= 0, walks.before_ns, came[walks.member]), came)
+        of = at[mine]
+        return np.append(walks.member, np.arange(found.members))[of], since[of], rows.time[mine]
 
     def shares_of_ranks(self, parts: Ints, counted: Bools, done: RowShares) -> RowShares:
         """Return the shares of waits that go back to what some ranks did, by the row in which they did it.
