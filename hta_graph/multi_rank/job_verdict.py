@@ -102,7 +102,7 @@ class Cause(NamedTuple):
 
 
 class LateRank(NamedTuple):
-    """One of several ranks that delay a job (times in ns): by how much if the others were on time, and in which steps.
+    """A rank that delays a job with others (times in ns): by how much if these were on time, and in which steps.
 
     ``saves_ns`` is how much shorter a step would be if this one alone were on time.
     """

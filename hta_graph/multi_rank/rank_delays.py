@@ -198,9 +198,9 @@ def _with_the_rest(shares: RowShares, own: RowShares) -> RowShares:
 
 
 def _work_at_the_end(job: DependencyGraph, spans: RankSpans) -> Ints:
-    """Return how much longer (ns) than any other one each rank goes on after the last that it does with others.
+    """Return how much longer (ns) than any other one each rank continues after the last communication.
 
-    Nobody is recorded to wait for that, as others do for the same in earlier steps.
+    No rank is recorded to wait for that, as others do for the same in earlier steps.
     """
     members, left = job.members, spans.start[-1].copy()
     np.maximum.at(left, members.part, members.arrival + members.wait)

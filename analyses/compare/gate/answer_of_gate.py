@@ -65,14 +65,14 @@ def document_of_ruling(found: ProfileComparison, ruled: Ruling, metric: str, giv
 
 
 def _verdict_of_new(found: ProfileComparison) -> dict[str, Any]:
-    """Return which rank delays the new run; null of one rank, and of a file, which tells who causes most waiting."""
+    """Return which rank delays the new run; null of one rank, and of a file, which holds who causes most waiting."""
     verdict = found.test.side.verdict
     if verdict is NO_VERDICT:
         caused = found.test.side.rows.ranks.groupby("rank")["caused_ns"].sum()
         if not caused.sum() or (share := caused.max() / caused.sum()) < DOMINANT_SHARE:
             return {"job_verdict": None, "late_rank": None}
         most = f"In the new run, rank {caused.idxmax()} causes {brief_share(share)} of the waiting with a known cause"
-        return {"job_verdict": None, "late_rank": f"{most}; a baseline file does not tell whether that delays a step."}
+        return {"job_verdict": None, "late_rank": f"{most}; whether that delays a step is not in a baseline file."}
     said = job_verdict.sentence(verdict, found.test.side.label, {})
     return {"job_verdict": job_verdict.record(verdict), "late_rank": f"In the new run, {said}." if said else None}
 
