@@ -144,7 +144,7 @@ def rank_delays(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> R
     lost = by_collectives + np.minimum(with_messages - by_collectives, excess[:, None, :])
     length = spans.length[:, part]
     delay = np.minimum(_usual_loss(lost).astype(np.int64), length)
-    if len(delay) > 1:
+    if len(delay) > 1 and spans.end.shape[1] > 1:
         unseen = np.minimum(_work_at_the_end(job, spans)[part], delay[:-1].max(axis=0))
         delay[-1] = np.clip(unseen, delay[-1], length[-1])
     # What else a rank that exchanges messages would delay is a matter of the schedule.
@@ -302,6 +302,8 @@ def _excess_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> 
     the schedule's. Without messages what half of the others, or one of two, do not do is more: these wait for it.
     """
     work, alike = working_time(job, causes, spans), _ranks_served_in_turn(job)
+    if work.shape[1] < 2:
+        return np.zeros_like(work)
     if not job.members.is_message[causes.waits.waiter].any():
         return (work - _median_of_others(work, lower=True)).clip(0).astype(np.int64)
     found = np.zeros(work.shape)

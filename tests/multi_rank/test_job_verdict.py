@@ -258,6 +258,13 @@ def test_a_recording_that_begins_later_accuses_nobody(tmp_path: Path) -> None:
     assert late_recordings(whole, job_verdict(whole)) == {}
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_job_of_which_one_rank_is_given_names_none(tmp_path: Path, backend: Backend) -> None:
+    simulated(tmp_path, fsdp, late(1, *range(STEPS)), backend=backend, ranks=2)
+    found = job_verdict(hg.read_job([next(tmp_path.glob("*rank0*"))]))
+    assert (found.rank, found.firmness) == (None, "none")
+
+
 def test_ranks_without_a_trace_are_known_by_the_size_of_the_job(tmp_path: Path) -> None:
     paths = record_job(simulate_job(ddp(JobShape(ranks=4, steps=2))), Recording(), tmp_path).paths
     assert missing_ranks(hg.read_job(paths)) == ()
