@@ -2,9 +2,10 @@
 
 A folder holds recorded jobs with a ``truth.json`` each: by default those of the tests and the shared ones. A verdict is
 *right* if it names the rank that was delayed, or all of them where they take turns, *silent* if it names none, *wrong*
-if it names another one, or accuses a rank of a job without a fault of at least 10% of a step. Its size is compared with
-what was injected in the steps that it names. ``--simulated N`` asks N simulated jobs of each shape and backend, with a
-delay and without it.
+if it names another one, or accuses a rank of a job without a fault of at least 10% of a step. Of
+several late ranks none may be another one. Its size is compared with what was injected in the steps that it names, and
+these with the steps, the warm-up left out, into which at least a fifth of the rank's largest delay was injected.
+``--simulated N`` asks N simulated jobs of each shape and backend, with a delay and without it.
 """
 
 from __future__ import annotations
@@ -13,20 +14,27 @@ import argparse
 import json
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import hta_graph as hg
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.multi_rank.job_verdict import JobVerdict, job_verdict
+from hta_graph.paths.windows import step_lengths
 from tests.matching_accuracy import SCENARIOS
 from tests.simulator.ranks import JobShape, Recording, record_job, simulate_job
 from tests.support.shared_traces import SHARED
 from tests.wait_cause_accuracy import BACKENDS, causes_most, delayed_shape
 
-FOLDERS = (Path(__file__).parent / "multi_rank" / "recorded", SHARED / "gloo", SHARED / "gloo_more")
+FOLDERS = (
+    Path(__file__).parent / "multi_rank" / "recorded",
+    SHARED / "gloo",
+    SHARED / "gloo_more",
+    SHARED / "gloo_shapes",
+)
 ACCUSED_SHARE = 0.1
 """A rank of a sound job may be named for less than this share of a step: something always comes last."""
 FEWEST_MS = 60
@@ -62,7 +70,23 @@ def judged(found: JobVerdict, faults: Faults) -> str:
         return "right" if len(late) > 1 and all(turn in faults for turn in turns) else "wrong"
     if found.rank is None:
         return "silent"
+    if not set(found.ranks) <= late:
+        return "wrong"
     return "right" if found.rank in late else "wrong"
+
+
+def step_errors(found: JobVerdict, faults: Faults, compared: Container[int]) -> tuple[list[int], list[int]] | None:
+    """Return which steps of the injected delays are not named, and which are named without one; None without a rank."""
+    turns = dict(zip(found.steps, found.ranks, strict=False))
+    named = set(turns.items()) if found.pattern == "rotating" else {(step, found.rank) for step in found.steps}
+    ranks = {rank for _, rank in named}
+    most = {rank: max((ms for (_, of), ms in faults.items() if of == rank), default=0.0) for rank in ranks}
+    late = {
+        (step, rank)
+        for (step, rank), ms in faults.items()
+        if rank in ranks and step in compared and ms >= most[rank] / 5
+    }
+    return (sorted(step for step, _ in late - named), sorted(step for step, _ in named - late)) if named else None
 
 
 def size_error(found: JobVerdict, faults: Faults) -> float | None:
@@ -79,9 +103,7 @@ def recorded_rows(folders: Iterable[Path]) -> list[dict[str, Any]]:
         faults = recorded_faults(truth.parent)
         if faults and max(faults.values()) < FEWEST_MS:
             continue
-        found = job_verdict(hg.read_job(truth.parent))
-        rows.append({"job": truth.parent.name, "found": found, "is": judged(found, faults), "faulty": bool(faults),
-                     "error": size_error(found, faults)})  # fmt: skip
+        rows.append(_row(truth.parent.name, hg.read_job(truth.parent), faults))
     return rows
 
 
@@ -100,10 +122,15 @@ def simulated_rows(count: int) -> list[dict[str, Any]]:
 def _simulated_row(scenario: str, backend: str, shape: JobShape) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         recorded = record_job(simulate_job(SCENARIOS[scenario](shape)), Recording(), Path(folder))
-        found = job_verdict(hg.read_job(recorded.paths))
-    faults = {(one.step, one.rank): one.ns / 1e6 for one in shape.faults}
-    return {"job": f"{scenario} {backend}", "found": found, "is": judged(found, faults), "faulty": bool(faults),
-            "error": size_error(found, faults)}  # fmt: skip
+        faults = {(one.step, one.rank): one.ns / 1e6 for one in shape.faults}
+        return _row(f"{scenario} {backend}", hg.read_job(recorded.paths), faults)
+
+
+def _row(name: str, job: DependencyGraph, faults: Faults) -> dict[str, Any]:
+    found = job_verdict(job)
+    compared = [one.number for one in step_lengths(job) if one.is_candidate]
+    return {"job": name, "found": found, "is": judged(found, faults), "faulty": bool(faults),
+            "error": size_error(found, faults), "steps": step_errors(found, faults, compared)}  # fmt: skip
 
 
 def report(rows: Iterable[Mapping[str, Any]], *, each: bool) -> str:
@@ -115,6 +142,9 @@ def report(rows: Iterable[Mapping[str, Any]], *, each: bool) -> str:
         if counts:
             kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
             lines.append(f"{'with' if faulty else 'without'} a fault, {counts.total()} jobs: {kinds}")
+    steps = [row["steps"] for row in rows if row["steps"] is not None and row["is"] == "right"]
+    if steps:
+        lines.append(f"exactly the steps with the delay: {sum(one == ([], []) for one in steps)} of {len(steps)}")
     errors = [abs(row["error"]) for row in rows if row["error"] is not None and row["is"] == "right"]
     if errors:
         within = sum(error <= 0.15 for error in errors)
@@ -128,8 +158,11 @@ def _line(row: Mapping[str, Any]) -> str:
     found: JobVerdict = row["found"]
     size = "" if row["error"] is None else f", {found.median_caused_ns / 1e6:.1f} ms ({row['error']:+.0%})"
     who = found.ranks if found.pattern == "rotating" else found.rank
-    said = f"{found.firmness} {found.scope} rank {who} {found.pattern}{size} {found.reason or ''}"
-    return f"{row['job']:28} {row['is']:7} {said}".rstrip()
+    said = f"{found.firmness} {found.scope} rank {who} {found.pattern}{size} {found.reason or ''}".rstrip()
+    missed, more = row["steps"] or ([], [])
+    steps = f", steps missed {missed}" * bool(missed) + f", steps without a delay {more}" * bool(more and row["faulty"])
+    several = f", late {[one.rank for one in found.late_ranks]}" * bool(found.late_ranks)
+    return f"{row['job']:28} {row['is']:7} {said}{several}{steps}".rstrip()
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ def held_up_by_rank(facts: PathFacts) -> Fired | None:
         ],
         "in_window": delays_window(found, facts.path.window),
     }  # fmt: skip
-    details = [job_verdict.doubt(found), *_of_what_is_shown(facts, found)]
+    details = [job_verdict.doubt(found), *job_verdict.saved_on_time(found), *_of_what_is_shown(facts, found)]
     said = {
         "verdict": job_verdict.sentence(found, window_name(facts.path.window), graph.hosts),
         "details": " ".join(text for text in details if text),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from analyses.display.labels import SHORT, SHORT_IN_JOBS
@@ -11,7 +12,7 @@ from hta_graph.base.text.sanitize import one_line
 from hta_graph.base.text.shorten import short_name
 
 if TYPE_CHECKING:
-    from hta_graph.multi_rank.job_verdict import Cause, JobVerdict
+    from hta_graph.multi_rank.job_verdict import Cause, JobVerdict, LateRank
 
 STEPS_NAMED = 4
 """More steps than this are counted."""
@@ -24,6 +25,9 @@ RANKS_NAMED = 3
 
 ABOUT_AS_MUCH = 0.9
 """Ranks that cause at least this share of the most that one causes are named together."""
+
+NOTHING_SAVED = 0.1
+"""Of what all late ranks save together a smaller share than this is nothing: steps differ by as much."""
 
 NEARLY_ALL, MUCH = 0.8, 0.1
 """Who causes this share of the waiting is not one of several; delays below this share of a step are small."""
@@ -64,7 +68,32 @@ def sentence(found: JobVerdict, window: str, hosts: Mapping[int, str]) -> str:
         return f"a different rank delays the others in each step, {size} {share}: {named}{cause}"
     rank = f"rank {found.rank}{on_host(hosts.get(found.rank or 0))}"
     doubt = " probably" if found.firmness == "hedged" else ""
-    return f"{rank}{doubt} delays {_whom(found)} {size} {_when(found, window)} {share}{cause}"
+    others = "".join(_so_does(one, found, hosts) for one in found.late_ranks if one.rank != found.rank)
+    return f"{rank}{doubt} delays {_whom(found)} {size} {_when(found, window)} {share}{cause}{others}"
+
+
+def _so_does(late: LateRank, found: JobVerdict, hosts: Mapping[int, str]) -> str:
+    """Name a further rank that delays a job, and its steps where they are others."""
+    steps = replace(found, steps=late.steps, pattern=None)
+    when = "" if late.steps == found.steps else f" {_when(steps, '')}"
+    delay = brief_duration(late.median_caused_ns)
+    return (
+        f"; so does rank {late.rank}{on_host(hosts.get(late.rank))}, by {delay}{when}{_cause(late.cause, is_one=True)}"
+    )
+
+
+def saved_on_time(found: JobVerdict) -> list[str]:
+    """Say what each of several late ranks would save on its own, and what all of them would; nothing of one."""
+    if not found.late_ranks:
+        return []
+    least, ranks = NOTHING_SAVED * found.late_ranks_save_ns, [one.rank for one in found.late_ranks]
+    alone = [one for one in found.late_ranks if one.saves_ns >= least]
+    total = f"{_ranks_named(ranks)} on time would save {brief_duration(found.late_ranks_save_ns)} of a step"
+    if not alone:
+        return [f"{total}; one of them alone would save nothing."]
+    named = [f"rank {one.rank} alone {brief_duration(one.saves_ns)}" for one in alone]
+    named += [f"rank {one.rank} alone nothing" for one in found.late_ranks if one not in alone]
+    return [f"{total}; {', '.join(named)}."]
 
 
 def _whom(found: JobVerdict) -> str:
@@ -122,7 +151,7 @@ def on_host(host: str | None) -> str:
 
 def waiting_caused(found: JobVerdict) -> str:
     """Say how much of the waiting the named ranks cause; as a share, since waits of collectives may overlap."""
-    who = "It causes" if found.rank is not None else "They cause"
+    who = "It causes" if len(found.ranks) == 1 else "They cause"
     return f"{who} {_part(found)} of the waiting with a known cause."
 
 
@@ -165,7 +194,7 @@ def job_sentences(
 ) -> list[str]:
     """Say which rank delays a job and how much of the waiting it causes; or that none does and which causes most."""
     if found.firmness != "none":
-        return [sentence(found, window, hosts), waiting_caused(found)]
+        return [sentence(found, window, hosts), *saved_on_time(found), waiting_caused(found)]
     return [nobody(found, host), *most_of_the_waiting(found, caused_ns)]
 
 
@@ -272,4 +301,9 @@ def record(found: JobVerdict | None) -> dict[str, Any] | None:
         "since_step": found.since_step,
         "steps": list(found.steps),
         "reason": found.reason,
+        "late_ranks": [
+            {**one._asdict(), "steps": list(one.steps), "cause": one.cause and one.cause._asdict()}
+            for one in found.late_ranks
+        ],
+        "late_ranks_save_ns": found.late_ranks_save_ns,
     }

@@ -18,6 +18,7 @@ from analyses.declare.tables import joined
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.display.sentence_format import brief_duration, brief_share, counted, enumerated
 from analyses.source.matched_collectives import (
+    JudgedJob,
     MatchedWindow,
     joined_job,
     judged_job,
@@ -330,23 +331,25 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     ranks = len({scope.rank for scope in scopes})
     summed = {"collectives": f"those of {ranks} ranks that wait"}
     summed |= dict.fromkeys(("ranks", "group_kinds", "groups"), "all collectives")
-    worst_by = {"ranks": "wait_caused_ns"}
+    worst_by, job = {"ranks": "wait_caused_ns"}, joined_job(matched)
+    judged = None if job is None else judged_job(matched, job)
     return Answer(
         tables,
         [*matching_notes(scopes, matched), *_several_gpu_notes(scopes)],
         {"members": members},
         summed=summed,
         worst_by=worst_by,
-        conclusion=_conclusion(every, tables["ranks"], matched),
+        conclusion=_conclusion(every, tables["ranks"], matched, judged),
+        keys={"job_verdict": job_verdict.record(None if judged is None else judged.verdict)},
     )
 
 
-def _conclusion(every: pd.DataFrame, ranks: pd.DataFrame, matched: Sequence[MatchedWindow]) -> list[str]:
+def _conclusion(
+    every: pd.DataFrame, ranks: pd.DataFrame, matched: Sequence[MatchedWindow], judged: JudgedJob | None
+) -> list[str]:
     """Say which rank delays the job, as all commands do, and how much of the time in collectives is waiting."""
-    job = joined_job(matched)
-    if job is None or not len(ranks):
+    if judged is None or not len(ranks):
         return _waiting_for_the_last(every, ranks, None)
-    judged = judged_job(matched, job)
     hosts = distinct_hosts({rank: own.recording.host for rank, own in matched[0].ranks.items()})
     first = job_verdict.job_sentences(judged.verdict, judged.window, hosts, {})[:1]
     said = job_verdict.with_recording(first, judged.verdict, judged.late, judged.missing)

@@ -246,9 +246,10 @@ def delaying_rank(path: CriticalPath) -> int | None:
     job, number = path.graph, path.window.step
     if number is None or not job.is_job:
         return None
-    from hta_graph.multi_rank.job_verdict import delays_by_step, knows_causes  # late: one rank does without it
+    from hta_graph.multi_rank.job_verdict import delays_by_step, job_verdict, knows_causes  # late: one rank needs none
 
-    return delays_by_step(job).leading_rank(number) if knows_causes(job) else None
+    late = [one.rank for one in job_verdict(job).late_ranks]
+    return delays_by_step(job).leading_rank(number, late) if knows_causes(job) else None
 
 
 def delay_in_step(path: CriticalPath, verdict: JobVerdict) -> int | None:

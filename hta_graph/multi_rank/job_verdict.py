@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from math import exp, lgamma, log, log1p
 from typing import Literal, NamedTuple
 
@@ -100,12 +101,27 @@ class Cause(NamedTuple):
     call_path: str
 
 
+class LateRank(NamedTuple):
+    """A rank that delays a job with others (times in ns): by how much if these were on time, and in which steps.
+
+    ``saves_ns`` is how much shorter a step would be if this one alone were on time.
+    """
+
+    rank: int
+    median_caused_ns: int
+    saves_ns: int
+    steps: tuple[int, ...]
+    cause: Cause | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobVerdict:
     """Which rank delays a job (times in ns).
 
     ``rank`` is None where no rank alone does; ``ranks`` are those that delay it, that of each of ``steps`` where they
-    take turns, or else the one that causes most.
+    take turns, or else the one that causes most. Of several that are late in the same steps ``rank`` is the one that
+    is most, and ``late_ranks`` are all of them; ``late_ranks_save_ns`` is how much shorter a step would be if all of
+    them were on time.
     ``caused_ns`` is the waiting of others that it causes, passed-on waits included, over all of them and all the job's
     collectives (of a window: its own); ``share_of_waiting`` its share of all waiting with a known cause.
     ``median_caused_ns`` is by how much it delays a step, not summed over ranks: how much sooner those that wait for it
@@ -134,6 +150,8 @@ class JobVerdict:
     is_one_cause: bool = True
     delayed: tuple[int, ...] = ()
     phase: str = ""
+    late_ranks: tuple[LateRank, ...] = ()
+    late_ranks_save_ns: int = 0
 
 
 @memoized
@@ -221,20 +239,31 @@ class StepDelays:
     compared: Bools
     spans: RankSpans
     found: RankDelays
+    on_time: tuple[int, ...] = ()
+    """Ranks that are taken to be on time."""
+
+    def without(self, *columns: int) -> StepDelays:
+        """Return the same as if some ranks were on time."""
+        found = self.found
+        for column in columns:
+            found = found.without(column)
+        return replace(self, found=found, on_time=(*self.on_time, *map(self.rank, columns)))
 
     @property
     def job(self) -> DependencyGraph:
         """The job, which keeps its delays and is not kept by them."""
         return self.asked()
 
-    def leading_rank(self, number: int) -> int | None:
-        """Return the rank that delays a step, if one clearly does by a notable share of it."""
+    def leading_rank(self, number: int, late: Sequence[int] = ()) -> int | None:
+        """Return the rank that delays a step by a notable share, if one clearly does, or most of ``late`` ones."""
         if number not in self.numbers or not self.found.delay.size:
             return None
         row = list(self.numbers).index(number)
         delay = self.found.delay[row]
         place = int(delay.argmax())
-        next_ns = int(np.delete(delay, place).max(initial=0))
+        beside = ~np.isin(self.job.rank_numbers[self.found.part], late) | (self.rank(place) not in late)
+        beside[place] = False
+        next_ns = int(delay[beside].max(initial=0))
         stands_out = delay[place] >= LEAST_SHARE * self.found.length[row, place] and delay[place] >= CLEARLY * next_ns
         return self.rank(place) if stands_out and delay[place] > 0 else None
 
@@ -252,19 +281,11 @@ class StepDelays:
         """The waits of the steps that are no warm-up, attributed."""
         return self.attributed(np.flatnonzero(self.compared))
 
-    def time_in(self, activity: int) -> tuple[Ints, Ints, Ints]:
-        """Return how long (ns) ranks (by their places) do something, by the row of the step in which they then come."""
-        causes, members = wait_causes(self.job), self.job.members
-        member, ns = causes.times_of(activity)
-        part = members.part[member].astype(np.int64)
-        return self.spans.rows_of(part, members.arrival[member]), part, ns
-
     def attributed(self, rows: Ints) -> AttributedWaits:
         """Attribute the waits of some steps."""
         causes = wait_causes(self.job)
-        chosen = np.zeros(len(self.job.members), np.bool_)
-        chosen[causes.waits.waiter[np.isin(self.found.row, rows)]] = True
-        return causes.attribute(chosen)
+        found = causes.attribute(time=self.found.times_in(rows, causes.waits.time))
+        return found.take(~np.isin(found.rank, self.on_time))
 
 
 class _Work(NamedTuple):
@@ -307,18 +328,80 @@ def _verdict_of_steps(job: DependencyGraph) -> JobVerdict:
     rows = np.flatnonzero(steps.compared)
     if len(rows) == 1:
         return _of_single(steps, "all_steps", int(rows[0]))
-    order = np.argsort(-steps.found.delay[rows].sum(axis=0), kind="stable")[:CANDIDATES]
-    cases = [case for column in order.tolist() for case in _cases_in_steps(steps, rows, column)]
-    named = [case for case in cases if case.firmness != "none"]
+    cases = _cases(steps, rows)
     if (turns := _rotating(steps, rows)) is not None:
         return turns
-    if named:
-        best = min(named, key=lambda case: (case.firmness != "firm", -case.delay_ns * len(case.rows)))
-        return _verdict(steps, "all_steps", best, *_pattern(steps, rows, best.rows))
+    if (best := _best(cases) or _one_of_two(steps, rows)) is not None:
+        late = _all_late(steps, rows, best)
+        found = _verdict(steps, "all_steps", late[0], *_pattern(steps, rows, late[0].rows))
+        return _with_others(steps, found, late) if len(late) > 1 else found
     single = _case_of_differing_step(steps, rows)
     if single is not None:
         return _verdict(steps, "step", single, "once", None)
     return _no_rank(steps, "all_steps", rows, cases[0].reason if cases else "little")
+
+
+def _cases(steps: StepDelays, rows: Ints) -> list[_Case]:
+    """Return what speaks for the ranks that delay most."""
+    order = np.argsort(-steps.found.delay[rows].sum(axis=0), kind="stable")[:CANDIDATES]
+    return [case for column in order.tolist() for case in _cases_in_steps(steps, rows, column)]
+
+
+def _best(cases: Sequence[_Case], *, firm: bool = False) -> _Case | None:
+    """Return the case that is the surest, then the largest, of those that name a rank."""
+    named = [case for case in cases if case.firmness == "firm" or (case.firmness == "hedged" and not firm)]
+    return min(named, key=lambda case: (case.firmness != "firm", -case.delay_ns * len(case.rows)), default=None)
+
+
+def _firm(steps: StepDelays, rows: Ints, column: int) -> _Case | None:
+    """Return the firm case of a rank, if it has one."""
+    return _best(_cases_in_steps(steps, rows, column), firm=True)
+
+
+def _one_of_two(steps: StepDelays, rows: Ints) -> _Case | None:
+    """Return the case of one of two ranks that hide each other: each delays the others firmly were the other on time.
+
+    Of two that are equally late chance decides for which one the others wait.
+    """
+    sums = (steps.found.delay + steps.found.hidden)[rows].sum(axis=0)
+    for one, other in combinations(np.argsort(-sums, kind="stable")[:CANDIDATES].tolist(), 2):
+        case = _firm(steps.without(other), rows, one)
+        if case is not None and _firm(steps.without(one), rows, other) is not None:
+            return case
+    return None
+
+
+def _all_late(steps: StepDelays, rows: Ints, first: _Case) -> list[_Case]:
+    """Return what speaks for each rank that delays the job firmly if those before it were on time, the most first."""
+    found = [first]
+    while len(found) < CANDIDATES:
+        rest = steps.without(*(case.column for case in found))
+        if (case := _best(_cases(rest, rows), firm=True)) is None:
+            break
+        found.append(case)
+    others = [steps.without(*(case.column for case in found if case is not own)) for own in found]
+    each = [_firm(beside, rows, own.column) or own for beside, own in zip(others, found, strict=True)]
+    return sorted(each, key=lambda case: -case.delay_ns * len(case.rows))
+
+
+def _with_others(steps: StepDelays, found: JobVerdict, late: Sequence[_Case]) -> JobVerdict:
+    """Name all ranks that are late, with what is saved if one of them, or all, are on time."""
+    rows, columns = np.unique(np.concatenate([case.rows for case in late])), [case.column for case in late]
+    lost = steps.found.by_all(columns)[rows]
+    rest = [steps.found.without(own).by_all([one for one in columns if one != own])[rows] for own in columns]
+    ranks = tuple(
+        LateRank(
+            steps.rank(case.column), case.delay_ns, int(np.median(lost - left).clip(0)),
+            tuple(steps.numbers[row] for row in case.rows.tolist()), case.work.cause,
+        )
+        for case, left in zip(late, rest, strict=True)
+    )  # fmt: skip
+    named = tuple(one.rank for one in ranks)
+    caused, waiting = _caused_by(steps, named)
+    return replace(
+        found, ranks=named, caused_ns=caused, share_of_waiting=caused / max(waiting, 1), late_ranks=ranks,
+        late_ranks_save_ns=int(np.median(lost)),
+    )  # fmt: skip
 
 
 def _cannot_tell(job: DependencyGraph) -> JobVerdict | None:
@@ -378,10 +461,16 @@ def _is_by_usual_work(steps: StepDelays, rows: Ints, column: int, is_clear: Bool
 
 def _time_by_step(steps: StepDelays, activity: int) -> Ints:
     """Return how long (ns) ranks, by their places, do something in each step."""
-    row, part, ns = steps.time_in(activity)
-    time = np.zeros((len(steps.numbers), len(steps.job.rank_graphs)), np.int64)
-    np.add.at(time, (row[row >= 0], part[row >= 0]), ns[row >= 0])
-    return time
+    members, spans = steps.job.members, steps.spans
+    member, since, ns = wait_causes(steps.job).times_of(activity)
+    part, came = members.part[member], members.arrival[member]
+    at, row, low, high = spans.divided(part, since, came)
+    # How it divides among the steps that a walk crosses is not known: as all of the walk does.
+    share = np.where(came > since, 0, 1)[at] + (high - low) / np.maximum(came - since, 1)[at]
+    time = np.zeros((len(spans.end) + 1, len(steps.job.rank_graphs)))
+    np.add.at(time, (row, part[at]), ns[at] * share)
+    found: Ints = np.rint(time[:-1]).astype(np.int64)
+    return found
 
 
 def _own_and_others(steps: StepDelays, rows: Ints, column: int) -> tuple[Ints, Ints, Ints]:
@@ -399,8 +488,10 @@ def _case_in_steps(steps: StepDelays, rows: Ints, column: int, delayed: Ints) ->
     by_chance = chance_of(int(np.count_nonzero(leads)), len(rows), len(steps.job.rank_graphs)) > CHANCE
     delayed = delayed[leads] if _differs_where_another_leads(steps, rows[delayed], leads, column) else delayed
     work = _work_meanwhile(steps, rows[delayed], column)
-    by_chance = by_chance and not (work.is_one and _takes_longest(steps, rows[delayed], column, work))
     share, delay_ns = float(np.median(own[delayed] / length[delayed])), int(np.median(own[delayed]))
+    # What one operation takes longer in few steps is chance, too, where it is a small share, or next to a late rank.
+    is_one = work.is_one and share >= FIRM_SHARE and not steps.on_time
+    by_chance = by_chance and not (is_one and _takes_longest(steps, rows[delayed], column, work))
     firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=by_chance)
     if reason == "by_chance" and _always_leads_by_much(own, others, length):
         firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=False)
@@ -483,6 +574,11 @@ def _work_meanwhile(steps: StepDelays, rows: Ints, column: int) -> _Work:
     mine = known.take(known.rank == steps.rank(column))
     mine = mine.take(own_work(causes)[mine.activity])
     caused, lost = int(mine.caused.sum()), int(known.caused.sum())
+    shown = int(steps.found.shown[rows, column].sum()) * (len(steps.job.rank_graphs) - 1)
+    if shown > caused:
+        # Nobody waits for it yet: nothing tells what it does meanwhile.
+        share = (caused + shown) / (lost + shown)
+        return _Work(None, is_most=False, is_leading=False, is_one=False, of_waiting=share, is_known=True)
     if not caused:
         return _Work(None, is_most=False, is_leading=False, is_one=False, of_waiting=0.0, is_known=False)
     most, done, largest = int(mine.activity[mine.caused.argmax()]), causes.activities, int(mine.caused.max())
@@ -506,8 +602,7 @@ def _case_of_differing_step(steps: StepDelays, rows: Ints) -> _Case | None:
     """
     rows = rows if len(rows) >= FEWEST_STEPS else np.arange(len(steps.numbers))
     late = int(steps.found.delay[rows].max(axis=0).argmax())
-    # On the late rank itself an earlier step may be the long one.
-    length = np.median(np.delete(steps.found.own_length[rows], late, axis=1), axis=1)
+    length = steps.found.length[rows, late]
     if len(rows) < FEWEST_STEPS or not steps.compared[rows[length.argmax()]]:
         return None
     at = int(length.argmax())
@@ -660,9 +755,8 @@ def _no_rank(steps: StepDelays, scope: VerdictScope, rows: Ints, reason: Verdict
 def _of_last_arrivals(steps: StepDelays, scope: VerdictScope, rows: Ints | None) -> JobVerdict:
     """Return the verdict where most waiting has no known cause: no rank is to blame, but one may mostly come last."""
     job, waits = steps.job, wait_causes(steps.job).waits
-    inside = np.ones(len(waits), np.bool_) if rows is None else np.isin(steps.found.row, rows)
-    part = take_or(job.members.part.astype(np.int64), waits.late[inside]) + 1
-    sums = summed_by(part, waits.time[inside], len(job.rank_graphs) + 1)
+    time = waits.time if rows is None else steps.found.times_in(rows, waits.time)
+    sums = summed_by(take_or(job.members.part.astype(np.int64), waits.late) + 1, time, len(job.rank_graphs) + 1)
     last, waiting = int(sums[1:].argmax()), int(sums.sum())
     named = (int(job.rank_numbers[last]),) if sums[last + 1] > MOSTLY_LAST * waiting else ()
     return replace(_without_facts("no_cause_known", scope), ranks=named, waiting_ns=waiting)

@@ -7,17 +7,19 @@ rank 1   ──── op ─────[1|]─[2|]
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from hta_graph.base.arrays import first_of_runs, freeze, rows_by_value, take_or
+from hta_graph.base.arrays import expand_ranges, first_of_runs, freeze, rows_by_value, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 from hta_graph.multi_rank.rank_activity import gpu_work_of_ranks, walk_ends
 from hta_graph.multi_rank.sync_points import walks_to_waits
-from hta_graph.multi_rank.wait_causes import WaitCauses
-from hta_graph.paths.intervals import union
+from hta_graph.multi_rank.wait_causes import RowShares, WaitCauses
+from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.rank_local_walks import LocalWalks
 
 MOST_CELLS = 1 << 24
@@ -27,7 +29,7 @@ FEWEST_RANKS = 8
 MUCH = 0.5
 """Of the ranks that wait for another one those count that lose at least this share of what any of them loses."""
 
-EARLIEST_NS = int(np.iinfo(np.int64).min)
+EARLIEST_NS, LATEST_NS = (int(limit) for limit in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +46,33 @@ class RankSpans:
         return found
 
     def rows_of(self, part: Ids | Ints, came: Ints) -> Ints:
-        """Return in which part of a rank's time each of some moments lies; -1 in none."""
+        """Return in which part of a rank's time each of some moments lies: of earlier ones the first, of later none."""
         found = np.full(len(came), -1, np.int64)
         for place, mine in rows_by_value(part).items():
-            if place < 0:
-                continue
-            latest = np.maximum.accumulate(self.end[:, place])
-            row = np.searchsorted(latest, came[mine], side="left")
-            inside = row < len(latest)
-            inside[inside] = came[mine[inside]] > self.start[row[inside], place]
-            found[mine[inside]] = row[inside]
+            if place >= 0:
+                found[mine] = np.searchsorted(self.latest[:, place], came[mine], side="left")
+        return found
+
+    def divided(self, part: Ids | Ints, since: Ints, until: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Divide times between two moments of ranks among parts; return which time, the part, its start and its end.
+
+        What is before the first part belongs to that, what is after the last one to another one.
+        """
+        last = self.rows_of(part, until)
+        first = np.minimum(self.rows_of(part, since), last)
+        at, row = expand_ranges(first, last - first + 1)
+        return at, row, *self.inside(part[at], row, since[at], until[at])
+
+    def inside(self, part: Ids | Ints, row: Ints, since: Ints, until: Ints) -> tuple[Ints, Ints]:
+        """Return from when to when times between two moments of ranks lie in a part."""
+        ever = np.full(self.end.shape[1], LATEST_NS)
+        ends = np.vstack([-ever, self.latest, ever])
+        return np.clip(ends[row, part], since, until), np.clip(ends[row + 1, part], since, until)
+
+    @cached_property
+    def latest(self) -> Ints:
+        """When each part has ended on each rank, whether the rank has it or not."""
+        found: Ints = np.maximum.accumulate(self.end, axis=0)
         return found
 
 
@@ -61,44 +80,129 @@ class RankSpans:
 class RankDelays:
     """How much (ns) ranks delay the others in parts of a job's time.
 
-    ``delay`` has a row per part and a column per rank of ``part``: what others that wait for it lose meanwhile because
-    of what the rank does itself, passed-on waits included: the lower median of those that lose much, at most
-    ``length``, that of the part on the rank that loses most; ``own_length`` is that on the rank itself, which may end
-    one part late and so delay the next one. ``row`` is for each wait the part in which the rank came that was waited
-    for (-1: none).
+    ``delay`` has a row per part and a column per rank of ``part``: what others that wait for it lose, then or later,
+    because of what the rank does itself in that part of its own time, passed-on waits included: the lower median of
+    those that lose much, at most ``length``, that of the part on the rank itself. ``shares`` are those of each wait
+    that lie in parts: where the late rank worked longer, or else came. ``hidden`` is how much longer a rank works than
+    the others than it delays them by: these wait for another rank meanwhile. ``shown`` is what was hidden in ``delay``.
+    ``lost`` is what each rank (second axis) loses by each of ``part`` (third).
     """
 
     part: Ints
     delay: Ints
     length: Ints
-    own_length: Ints
-    row: Ints
+    shares: RowShares
+    hidden: Ints
+    shown: Ints
+    lost: Floats
+
+    def without(self, column: int) -> RankDelays:
+        """Return the same as if one rank were on time: the others wait for who was hidden behind it."""
+        delay, hidden, shown = self.delay.copy(), self.hidden.copy(), self.shown.copy()
+        own, each = delay[:, column].copy(), np.arange(len(delay))
+        delay[:, column] = hidden[:, column] = shown[:, column] = 0
+        behind = hidden.argmax(axis=1)
+        more = np.minimum(own, hidden[each, behind])
+        for amount, change in ((delay, more), (shown, more), (hidden, -more)):
+            amount[each, behind] += change
+        return replace(self, delay=freeze(delay), hidden=freeze(hidden), shown=freeze(shown))
+
+    def by_all(self, columns: Sequence[int]) -> Ints:
+        """Return what a rank that is none of some others loses by all of these, part by part."""
+        beside = np.setdiff1d(np.arange(self.lost.shape[1]), self.part[columns])
+        if not len(beside):
+            return freeze(self.delay[:, columns].sum(axis=1))
+        lost = _usual_loss(self.lost[:, beside][:, :, columns].sum(axis=2, keepdims=True))[:, 0]
+        return freeze(lost.astype(np.int64) + self.shown[:, columns].sum(axis=1))
+
+    def times_in(self, rows: Ints, waits: Ints) -> Ints:
+        """Return how much (ns) of each wait, given how long it is, lies in some parts."""
+        mine = self.shares.take(np.isin(self.shares.row, rows))
+        found: Ints = np.rint(np.bincount(mine.wait, mine.share, len(waits)).clip(0, 1) * waits).astype(np.int64)
+        return found
 
 
 def rank_delays(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> RankDelays:
     """Return by how much ranks delay each other.
 
-    A wait belongs to the step of the rank that came last, by that rank's own time: groups that never meet drift apart.
+    A wait belongs to the steps in which the late rank did what the others wait for, by that rank's own time: who does
+    something at the end of a step makes the others wait in the next one, and groups that never meet drift apart.
     That a transfer takes long is no doing of one of its ranks. Of messages a rank delays others by no more than what it
     works longer than they do: that one stage of a pipeline waits for another, and that they fill and drain, is the
     schedule's. Nor by more than what it works longer than others that exchange messages with the same, fewer ranks: a
     server that receives from one worker after the other would wait for the next one instead.
     """
-    waits, members = causes.waits, job.members
-    late = take_or(members.part, waits.late)
-    row = spans.rows_of(late, take_or(members.arrival, waits.late, otherwise=EARLIEST_NS))
-    part = _ranks_looked_at(causes, max(len(waits), spans.end.size), row >= 0)
-    share = causes.shares_of_ranks(part, own_work(causes))
-    share *= waits.time[:, None]
-    share[row < 0] = 0
-    with_messages, by_collectives = _lost_by_waiters(job, causes, share, row, len(spans.end))
+    waits, own = causes.waits, _rows_of_work(job, causes, spans)
+    part = _ranks_looked_at(causes, max(len(waits), spans.end.size), own)
+    shares = causes.shares_of_ranks(part, own_work(causes), own)
+    with_messages, by_collectives = _lost_by_waiters(job, causes, shares, (*spans.end.shape, len(part)))
     excess = _excess_work(job, causes, spans)[:, part]
     lost = by_collectives + np.minimum(with_messages - by_collectives, excess[:, None, :])
-    own_length = spans.length[:, part]
-    loses_most = np.take_along_axis(spans.length, lost.argmax(axis=1), axis=1)
-    length = np.where(lost.any(axis=1), loses_most, own_length)
+    length = spans.length[:, part]
     delay = np.minimum(_usual_loss(lost).astype(np.int64), length)
-    return RankDelays(part, freeze(delay), freeze(length), freeze(own_length), freeze(row))
+    if len(delay) > 1 and spans.end.shape[1] > 1:
+        unseen = np.minimum(_work_at_the_end(job, spans)[part], delay[:-1].max(axis=0))
+        delay[-1] = np.clip(unseen, delay[-1], length[-1])
+    # What else a rank that exchanges messages would delay is a matter of the schedule.
+    has_messages = job.members.is_message[waits.waiter].any()
+    hidden = np.zeros_like(delay) if has_messages else (excess - delay).clip(0)
+    return RankDelays(
+        part, freeze(delay), freeze(length), _with_the_rest(shares, own), freeze(hidden),
+        freeze(np.zeros_like(delay)), freeze(lost.astype(np.float32)),
+    )  # fmt: skip
+
+
+def _rows_of_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> RowShares:
+    """Return in which parts of its own time the late rank of each wait worked longer than the waiter, and which share.
+
+    Both are compared since they last met. Where the late rank worked longer in none of them, the wait belongs to the
+    one in which it came.
+    """
+    waits, came, busy = causes.waits, job.members.arrival, list[Intervals]()
+    late, waiter = (take_or(job.members.part, member).astype(np.int64) for member in (waits.late, waits.waiter))
+    begins = spans.start.min(axis=0, initial=LATEST_NS, where=spans.start < spans.end)
+    waited = np.flatnonzero((late >= 0) & (take_or(came, waits.late) > take_or(begins, late)))
+    at, row, low, high = spans.divided(late[waited], causes.since[1][waited], came[waits.late[waited]])
+    wait, is_last = waited[at], np.diff(at, append=-1) != 0
+    share = is_last.astype(np.float64)
+    several = np.flatnonzero(~is_last | (np.diff(at, prepend=-1) == 0))
+    if len(several):
+        busy, of = _busy_times(job, causes), wait[several]
+        other = spans.inside(waiter[of], row[several], causes.since[0][of], job.members.waits_since[waits.waiter[of]])
+        own = _time_inside(busy, late[of], low[several], high[several])
+        more = (own - _time_inside(busy, waiter[of], *other)).clip(0)
+        total = np.bincount(of, more, len(waits))[of]
+        share[several] = np.where(total > 0, more / np.maximum(total, 1), share[several])
+    found = RowShares(wait, np.zeros(len(wait), np.int64), row, share)
+    return found.take((row < len(spans.end)) & (share > 0))
+
+
+def _time_inside(busy: Sequence[Intervals], part: Ints, low: Ints, high: Ints) -> Ints:
+    """Return how long (ns) ranks work between two times."""
+    found = np.zeros(len(part), np.int64)
+    for place, mine in rows_by_value(part).items():
+        found[mine] = busy[place].covered_until(high[mine]) - busy[place].covered_until(low[mine])
+    return found
+
+
+def _with_the_rest(shares: RowShares, own: RowShares) -> RowShares:
+    """Return the shares of waits by row alone, with what goes back to no rank, which is where the late rank worked."""
+    known = np.bincount(shares.wait, shares.share, int(own.wait.max(initial=-1)) + 1)
+    rest = replace(own, share=own.share * (1 - known[own.wait]).clip(0))
+    whole = RowShares.join([shares, rest])
+    return replace(whole, column=np.zeros_like(whole.column)).summed()
+
+
+def _work_at_the_end(job: DependencyGraph, spans: RankSpans) -> Ints:
+    """Return how much longer (ns) than any other one each rank continues after the last communication.
+
+    No rank is recorded to wait for that, as others do for the same in earlier steps.
+    """
+    members, left = job.members, spans.start[-1].copy()
+    np.maximum.at(left, members.part, members.arrival + members.wait)
+    after = np.where(spans.length[-1] > 0, spans.end[-1] - left, 0)[None]
+    found: Ints = (after - _most_of_others(after))[0].clip(0).astype(np.int64)
+    return found
 
 
 def _usual_loss(lost: Floats) -> Floats:
@@ -118,7 +222,7 @@ def own_work(causes: WaitCauses) -> Bools:
     return found
 
 
-def _ranks_looked_at(causes: WaitCauses, rows: int, inside: Bools) -> Ints:
+def _ranks_looked_at(causes: WaitCauses, rows: int, inside: RowShares) -> Ints:
     """Return the places of the ranks to look at: all, or of very many those that cause most."""
     job = causes.job
     count = len(job.rank_graphs)
@@ -126,7 +230,7 @@ def _ranks_looked_at(causes: WaitCauses, rows: int, inside: Bools) -> Ints:
     if count <= most:
         return np.arange(count)
     chosen = np.zeros(len(job.members), np.bool_)
-    chosen[causes.waits.waiter[inside]] = True
+    chosen[causes.waits.waiter[inside.wait]] = True
     found = causes.attribute(chosen)
     known = found.take((found.activity >= 0) & (found.rank >= 0))
     place = np.searchsorted(job.rank_numbers, known.rank)
@@ -135,26 +239,24 @@ def _ranks_looked_at(causes: WaitCauses, rows: int, inside: Bools) -> Ints:
 
 
 def _lost_by_waiters(
-    job: DependencyGraph, causes: WaitCauses, amount: Floats, window: Ints, windows: int
+    job: DependencyGraph, causes: WaitCauses, shares: RowShares, shape: tuple[int, int, int]
 ) -> tuple[Floats, Floats]:
-    """Return what each rank loses in each window because of each rank of columns: in all, and by collectives alone.
+    """Return what each rank loses in each row because of each rank of columns: in all, and by collectives alone.
 
     Of the waits that a rank asked for without waiting between only the longest counts.
     """
-    members, waiter = job.members, causes.waits.waiter
+    members, waiter = job.members, causes.waits.waiter[shares.wait]
     since = last_resumed(causes.walks)[walks_to_waits(job, causes.walks)[waiter]]
     part = members.part[waiter].astype(np.int64)
-    ranks, columns = len(job.rank_graphs), amount.shape[1]
-    rows = np.flatnonzero(window >= 0)
-    rows = rows[np.lexsort((since[rows], part[rows], window[rows]))]
+    amount, cell = shares.share * causes.waits.time[shares.wait], np.stack([shares.row, part, shares.column])
+    order = np.lexsort((since, *cell))
     found = []
-    for every in (rows, rows[~members.is_message[waiter[rows]]]):
-        lost = np.zeros((windows * ranks, columns), amount.dtype)
+    for every in (order, order[~members.is_message[waiter[order]]]):
+        lost = np.zeros(shape)
         if len(every):
-            first = np.flatnonzero(first_of_runs(window[every], part[every], since[every]))
-            longest = np.maximum.reduceat(amount[every], first)
-            np.add.at(lost, window[every[first]] * ranks + part[every[first]], longest)
-        found.append(lost.reshape(windows, ranks, columns))
+            first = np.flatnonzero(first_of_runs(*cell[:, every], since[every]))
+            np.add.at(lost, tuple(cell[:, every[first]]), np.maximum.reduceat(amount[every], first))
+        found.append(lost)
     return found[0], found[1]
 
 
@@ -172,11 +274,13 @@ def _excess_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> 
     """Return how much longer (ns) each rank works than the others, or than usual where that is more.
 
     A stage may always have less to do than others: what it does more of than in other steps, and others do not, is not
-    the schedule's.
+    the schedule's. Without messages what half of the others, or one of two, do not do is more: these wait for it.
     """
-    if not job.members.is_message[causes.waits.waiter].any():
-        return np.zeros(spans.end.shape, np.int64)
     work, alike = working_time(job, causes, spans), _ranks_served_in_turn(job)
+    if work.shape[1] < 2:
+        return np.zeros_like(work)
+    if not job.members.is_message[causes.waits.waiter].any():
+        return (work - _median_of_others(work, lower=True)).clip(0).astype(np.int64)
     found = np.zeros(work.shape)
     for time in (work, work - np.median(work, axis=0)):
         more = time - _median_of_others(time)
@@ -214,7 +318,7 @@ def _most_of_others(values: Floats | Ints) -> Floats:
     return found
 
 
-def _median_of_others(values: Floats | Ints) -> Floats:
+def _median_of_others(values: Floats | Ints, *, lower: bool = False) -> Floats:
     """Return for each column the median of the other ones, row by row: without itself each rank moves up by one.
 
     >>> _median_of_others(np.array([[1, 9, 5, 3]])).tolist()
@@ -225,8 +329,8 @@ def _median_of_others(values: Floats | Ints) -> Floats:
     np.put_along_axis(place, order, np.arange(values.shape[1])[None, :], axis=1)
     others = values.shape[1] - 1
     middle = [at + (place <= at) for at in ((others - 1) // 2, others // 2)]
-    lower, upper = (np.take_along_axis(ranked, at, axis=1).astype(np.float64) for at in middle)
-    found: Floats = (lower + upper) / 2
+    low, high = (np.take_along_axis(ranked, at, axis=1).astype(np.float64) for at in middle)
+    found: Floats = low if lower else (low + high) / 2
     return found
 
 
@@ -236,14 +340,17 @@ def working_time(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> 
     What a GPU computes counts, too, while a receive that was asked for before waits: whether that hides it is a matter
     of the schedule.
     """
+    pairs = zip(_busy_times(job, causes), spans.end.T, np.minimum(spans.start, spans.end).T, strict=True)
+    return np.stack([own.covered_until(end) - own.covered_until(start) for own, end, start in pairs], axis=1)
+
+
+def _busy_times(job: DependencyGraph, causes: WaitCauses) -> list[Intervals]:
+    """Return when each rank works; see :func:`working_time`."""
     walks = causes.walks
     begin, done = walk_ends(walks, causes.walk_times())
     of_rank, none = rows_by_value(job.members.part[walks.member[walks.before >= 0]]), np.empty(0, np.int64)
     mine = [of_rank.get(place, none) for place in range(len(job.rank_graphs))]
-    busy = [
+    return [
         union(np.append(begin[rows], computed.start), np.append(done[rows], computed.end))
         for rows, computed in zip(mine, gpu_work_of_ranks(job), strict=True)
     ]
-    ends, starts = spans.end, np.minimum(spans.start, spans.end)
-    pairs = zip(busy, ends.T, starts.T, strict=True)
-    return np.stack([own.covered_until(end) - own.covered_until(start) for own, end, start in pairs], axis=1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, first_of_runs, pair_key, summed_by, take_or
+from hta_graph.base.arrays import Columns, expand_ranges, first_of_runs, pair_key, summed_by, take_or, unique_rows
 from hta_graph.graph.conversion import labels, none_where
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.memo import held_elsewhere
@@ -21,6 +21,9 @@ from hta_graph.paths.rank_local_walks import LocalWalks
 
 ROWS_AT_ONCE = 1 << 15
 """This many parts of what ranks did are added up at once: those of all waits of a large job would not fit memory."""
+
+LEAST_PASSED_ON = 1e-4
+"""Smaller shares of waits are not followed further."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +49,14 @@ class Excesses:
     """To whom each wait is attributed, in proportion to times (ns).
 
     ``unknown`` is how late the rank was already where the recording first shows both. Of a wait for a rank that it did
-    not meet before, or that is not known well enough, there is nothing.
+    not meet before, or that is not known well enough, there is nothing. ``since`` is from when on the waiter (row 0)
+    and the late rank (1) are compared.
     """
 
     done: ExcessTimes
     passed_on: PropagatedWaits
     unknown: Ints
+    since: Ints
 
 
 def wait_excesses(job: DependencyGraph, walks: LocalWalks, found: WalkProfiles, waits: Waits) -> Excesses:
@@ -74,6 +79,7 @@ class _Comparison:
         # What a member's own time counts as, in lists: see :class:`SyncPointSearch`.
         self._transfer = found.profile.activity[found.first[found.itself(0) : -1]].tolist()
         self._unknown = [0] * waits
+        self._compared_since = np.zeros((2, waits), np.int64)
         self._passed: list[tuple[int, int, int]] = []
         self._done: list[ExcessTimes] = []
         self._parts: list[tuple[int, int, int]] = []
@@ -87,6 +93,7 @@ class _Comparison:
         if both is None:
             return
         mine, theirs = both.waiter, both.late
+        self._compared_since[:, at] = mine.since_ns, theirs.since_ns
         self._parts += [(at, part, 1) for part in self._parts_of(theirs)]
         self._parts += [(at, part, -1) for part in self._parts_of(mine)]
         waits = [*theirs.waited, theirs.sync_member]
@@ -127,7 +134,7 @@ class _Comparison:
         """Return what all comparisons found."""
         self._sum_up()
         passed = PropagatedWaits(*np.array(self._passed, np.int64).reshape(-1, 3).T)
-        return Excesses(ExcessTimes.join(self._done), passed, np.array(self._unknown, np.int64))
+        return Excesses(ExcessTimes.join(self._done), passed, np.array(self._unknown, np.int64), self._compared_since)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +178,22 @@ class _Weights(Columns):
     weight: Ints
 
 
+@dataclass(frozen=True, eq=False)
+class RowShares(Columns):
+    """Shares of waits (by place) that lie in rows, parts of a job's time; ``column``: because of which rank."""
+
+    wait: Ints
+    column: Ints
+    row: Ints
+    share: Floats
+
+    def summed(self, least: float = 0.0) -> RowShares:
+        """Add up what belongs together, in order of the waits; shares below the least one are left out."""
+        first, group = unique_rows(self.wait, self.column, self.row)
+        found = replace(self.take(first), share=np.bincount(group, self.share, len(first)).astype(np.float64))
+        return found.take(found.share > least)
+
+
 class WaitCauses:
     """Attributes the waits of a job to their causes.
 
@@ -207,35 +230,47 @@ class WaitCauses:
         """Return how long each walk takes (ns)."""
         return self._profiles.walk_times()
 
-    def times_of(self, activity: int) -> tuple[Ints, Ints]:
-        """Return before which members' arrivals something was done, and for how long (ns)."""
-        found, walks = self._profiles, self._ways
+    def times_of(self, activity: int) -> tuple[Ints, Ints, Ints]:
+        """Return before which members' arrivals something was done, since when (ns), and for how long."""
+        found, walks, came = self._profiles, self._ways, self.job.members.arrival
         at, rows = found.rows(np.arange(found.walks + found.members))
         mine = rows.activity == activity
-        return np.append(walks.member, np.arange(found.members))[at[mine]], rows.time[mine]
+        since = np.append(np.where(walks.before >= 0, walks.before_ns, came[walks.member]), came)
+        of = at[mine]
+        return np.append(walks.member, np.arange(found.members))[of], since[of], rows.time[mine]
 
-    def shares_of_ranks(self, parts: Ints, counted: Bools) -> Floats:
-        """Return the share of each wait that goes back to what some ranks did, a column for each.
+    def shares_of_ranks(self, parts: Ints, counted: Bools, done: RowShares) -> RowShares:
+        """Return the shares of waits that go back to what some ranks did, by the row in which they did it.
 
         Args:
-            parts: the places of the ranks.
+            parts: the places of the ranks, which are the columns.
             counted: marks the activities that count.
+            done: in which rows of its own time the late rank of each wait did more, by wait.
         """
-        weighed, waits, turn = self._weighed, self.waits, self._turn_of_member
+        weighed, turn = self._weighed, self._turn_of_member
         column = np.full(len(self.job.rank_graphs), -1, np.int64)
         column[parts] = np.arange(len(parts))
-        share = weighed.weight / np.maximum(summed_by(weighed.wait, weighed.weight, len(waits)), 1)[weighed.wait]
-        found = np.zeros((len(waits), len(parts)))
-        mine = take_or(column, take_or(self.job.members.part, waits.late[weighed.wait]))
-        counts = (weighed.member < 0) & (mine >= 0) & take_or(counted, weighed.activity, otherwise=False)
-        np.add.at(found, (weighed.wait[counts], mine[counts]), share[counts])
+        share = weighed.weight / np.maximum(summed_by(weighed.wait, weighed.weight, len(turn)), 1)[weighed.wait]
+        mine = take_or(column, take_or(self.job.members.part, self.waits.late[weighed.wait]))
+        counts = np.flatnonzero(
+            (weighed.member < 0) & (mine >= 0) & take_or(counted, weighed.activity, otherwise=False)
+        )
+        at, row = _rows_of_keys(done.wait, weighed.wait[counts])
+        own = RowShares(weighed.wait[counts[at]], mine[counts[at]], done.row[row], share[counts[at]] * done.share[row])
         passed = np.flatnonzero(weighed.member >= 0)
-        first = np.searchsorted(weighed.wait[passed], self._turns)
-        # What a wait is passed on to has a later turn.
-        for begin, end in reversed(list(pairwise(first.tolist()))):
-            rows = passed[begin:end]
-            np.add.at(found, weighed.wait[rows], share[rows, None] * found[turn[weighed.member[rows]]])
-        return found
+        passed = passed[np.argsort(turn[weighed.member[passed]], kind="stable")]
+        source, found = turn[weighed.member[passed]], [own.summed(LEAST_PASSED_ON)]
+        # What a wait is passed on to has a later turn: this ends.
+        while len(now := found[-1]):
+            at, row = _rows_of_keys(source, now.wait)
+            reached = replace(now.take(at), wait=weighed.wait[passed[row]], share=now.share[at] * share[passed[row]])
+            found.append(reached.summed(LEAST_PASSED_ON))
+        return RowShares.join(found).summed()
+
+    @property
+    def since(self) -> Ints:
+        """From when on (ns) the waiter (row 0) and the late rank (1) of each wait are compared."""
+        return self._compared[1]
 
     @cached_property
     def _turn_of_member(self) -> Ints:
@@ -244,9 +279,13 @@ class WaitCauses:
         turn[self.waits.waiter] = np.arange(len(self.waits))
         return turn
 
-    @cached_property
+    @property
     def _weighed(self) -> _Weights:
         """What each wait is attributed to, and the waits that it is passed on to, with their weights; by wait."""
+        return self._compared[0]
+
+    @cached_property
+    def _compared(self) -> tuple[_Weights, Ints]:
         found, every = wait_excesses(self.job, self._ways, self._profiles, self.waits), np.arange(len(self.waits))
         passed, turn = found.passed_on, self._turn_of_member
         later = turn[passed.member]
@@ -260,12 +299,13 @@ class WaitCauses:
         weighed = weighed.take(np.argsort(weighed.wait, kind="stable"))
         nothing = summed_by(weighed.wait, weighed.weight, len(every)) == 0
         is_unknown = (weighed.activity < 0) & (weighed.member < 0)
-        return replace(weighed, weight=weighed.weight + (is_unknown & nothing[weighed.wait]))
+        return replace(weighed, weight=weighed.weight + (is_unknown & nothing[weighed.wait])), found.since
 
-    def attribute(self, chosen: Bools | None = None) -> AttributedWaits:
-        """Attribute the waits of some of the job's members, or of all."""
+    def attribute(self, chosen: Bools | None = None, time: Ints | None = None) -> AttributedWaits:
+        """Attribute the waits of some of the job's members, or of all; of each a part (ns) where one is given."""
         waits, weighed = self.waits, self._weighed
-        direct = waits.time if chosen is None else np.where(chosen[waits.waiter], waits.time, 0)
+        time = waits.time if time is None else time
+        direct = time if chosen is None else np.where(chosen[waits.waiter], time, 0)
         own = apportion(direct, weighed.wait, weighed.weight)
         inherited = self._inherited(own)
         late = waits.late[weighed.wait]
@@ -339,6 +379,12 @@ class WaitCauses:
             *(summed_by(row, column, len(first)) for column in (shares.direct, shares.propagated, meets)),
         )
         return found.take(np.lexsort((found.activity, found.rank, -found.caused, found.activity < 0)))
+
+
+def _rows_of_keys(keys: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """Return the places of wanted keys among sorted ones, and for each which of the wanted ones it is, first."""
+    first = np.searchsorted(keys, wanted)
+    return expand_ranges(first, np.searchsorted(keys, wanted, "right") - first)
 
 
 def apportion(amount: Ints, group: Ints, weights: Ints) -> Ints:

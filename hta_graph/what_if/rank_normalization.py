@@ -233,6 +233,7 @@ def comparison_keys(base: ReplayGraph, part: int) -> ComparisonKeys:
     own = _keyed_edges(base.graph, part)
     inside = np.zeros(len(base.graph.edge_table), np.bool_)
     inside[base.edges.row[base.edges.row >= 0]] = True
+    inside[base.tail_edges[base.tail_edges >= 0]] = True
     chosen = inside[own.row]
     place, kind = own.place[chosen], own.kind[chosen]
     return ComparisonKeys(distinct(place[place >= 0]), distinct(kind[kind >= 0]))
@@ -276,9 +277,19 @@ class RankNormalization:
 
     def __call__(self, draft: ModifiedWindow) -> None:
         """Change a draft of the rank alone, or of a job in which it is."""
-        graph = draft.base.graph
+        base, graph = draft.base, draft.base.graph
         own = _keyed_edges(graph, graph.index_of_rank(self.rank))
-        weigh(own.row, self._weights(own))(draft)
+        weight = self._weights(own)
+        # What lies before the window belongs to the iteration before, in which it is the time behind its last point.
+        before = base.first.start_ns - base.times[graph.edge_table.source[own.row]]
+        weigh(own.row, np.maximum(weight, np.minimum(own.weight, before)))(draft)
+        behind = find_sorted(base.tail_edges, own.row)
+        tails = base.parts.edge[base.first_tail_part :] - len(base.edges.row)
+        shorter = np.flatnonzero(take_or(own.weight, behind, otherwise=0) > 0)
+        share = np.ones(len(behind))
+        share[shorter] = np.minimum(weight[behind[shorter]] / own.weight[behind[shorter]], 1.0)
+        if len(shorter):
+            draft.factor[base.first_tail_part :] *= share[tails]
 
     def _weights(self, own: _KeyedEdges) -> Ints:
         """Return for each edge of the rank what it weighs (ns) on the others: the median of those at its place.

@@ -519,6 +519,16 @@ class ReplayGraph:
 
     @property
     @memoized
+    def tail_edges(self) -> Ints:
+        """The edges along lanes that go on from the ends beyond the window, by their rows in the graph; -1: none."""
+        table, found = self.graph.edge_table, np.full(len(self.times), -1, np.int64)
+        beyond = np.isin(table.source, self.ends) & (self.times[table.target] > self.until)
+        rows = np.flatnonzero(beyond & np.isin(ROLE[table.kind], (EdgeRole.THREAD, EdgeRole.ACTIVITY)))
+        found[table.source[rows]] = rows
+        return found[self.ends]
+
+    @property
+    @memoized
     def first_tail_part(self) -> int:
         """Where the parts of tails, which stand last, begin."""
         return int(np.searchsorted(self.parts.edge, np.int32(len(self.edges.row))))

@@ -53,7 +53,9 @@ NOT_ALWAYS = {
 """Tables that depend on the command line: how many GPUs a process drives, which owner, kind of file, runs or jobs."""
 
 
-KEYS: Mapping[str, Mapping[str, Schema]] = {"stragglers": {"job_verdict": JOB_VERDICT}}
+KEYS: Mapping[str, Mapping[str, Schema]] = {
+    name: {"job_verdict": JOB_VERDICT} for name in ("collectives", "stragglers")
+}
 """Further keys of some answers."""
 
 

@@ -102,6 +102,27 @@ OF_ENGINE = {
     "requests": integer("For a step of an inference engine: its batch; null if its name does not say.", null=True),
     "tokens": integer("For a step of an inference engine: tokens computed; null if its name does not say.", null=True),
 }
+CAUSE_OF_RANK = {
+    **record(
+        {
+            "bound_by": bound_by("Its class."),
+            "name": text("What it does most of while others wait."),
+            "call_path": text("Names of the operators and frames around it, outermost first."),
+        },
+        "What delays the others; null if unknown.",
+    ),
+    "type": ["object", "null"],
+}
+LATE_RANK = record(
+    {
+        "rank": integer("The rank."),
+        "median_caused_ns": ns("Delay of a step if the other late ranks were on time; the median of steps"),
+        "saves_ns": ns("How much shorter a step would be if this rank alone were on time; the median of steps"),
+        "steps": list_of(integer("A step."), "The steps that it delays."),
+        "cause": CAUSE_OF_RANK,
+    },
+    "A late rank.",
+)
 JOB_VERDICT = {
     **record(
         {
@@ -112,7 +133,8 @@ JOB_VERDICT = {
             "rank": integer("The rank that delays the others; null if no rank alone does.", null=True),
             "ranks": list_of(
                 integer("A rank."),
-                "The same rank; where ranks take turns, that of each of steps; without one, the rank that causes most.",
+                "The same rank; of several late ranks all; where ranks take turns, that of each of steps; without one, "
+                "the rank that causes most.",
             ),
             "firmness": one_of(get_args(Firmness), "firm, hedged (see reason), or none where no rank is named."),
             "caused_ns": ns(
@@ -124,17 +146,7 @@ JOB_VERDICT = {
             ),
             "share_of_waiting": share("caused_ns as a share of all waiting with a known cause"),
             "share_of_step": share("The delay of a step as a share of the step; the median of steps"),
-            "cause": {
-                **record(
-                    {
-                        "bound_by": bound_by("Its class."),
-                        "name": text("What it does most of while others wait."),
-                        "call_path": text("Names of the operators and frames around it, outermost first."),
-                    },
-                    "What delays the others; null if unknown.",
-                ),
-                "type": ["object", "null"],
-            },
+            "cause": CAUSE_OF_RANK,
             "pattern": one_of(
                 get_args(Pattern),
                 "When: in every step, in all since since_step, once, or a different rank in each step (rotating); "
@@ -147,6 +159,8 @@ JOB_VERDICT = {
                 REASONS, "Reason for not being firm: " + "; ".join(f"{key}: {says}" for key, says in REASONS.items()),
                 null=True,
             ),
+            "late_ranks": list_of(LATE_RANK, "All late ranks, the latest first, if there are several; else empty."),
+            "late_ranks_save_ns": ns("How much shorter a step would be if all were on time; the median of steps"),
         },
         "Which rank delays the job: the same in stragglers, critical-path, report and diff; null for one rank.",
     ),

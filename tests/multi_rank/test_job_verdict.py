@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from analyses.source.window_facts import delaying_rank
 from hta_graph.multi_rank import rank_delays
 from hta_graph.multi_rank.job_verdict import (
     JobVerdict,
@@ -21,6 +22,7 @@ from hta_graph.multi_rank.job_verdict import (
     missing_ranks,
     wait_causes,
 )
+from hta_graph.paths.windows import step_lengths
 from tests.matching_accuracy import SCENARIOS
 from tests.simulator.ranks import (
     Clock,
@@ -116,12 +118,84 @@ def test_a_delay_that_grows_is_in_every_step_that_it_lengthens(tmp_path: Path, k
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", [fsdp, tensor_parallel])
-def test_a_rank_that_ends_its_step_late_delays_the_next_one_by_all_of_that(tmp_path: Path, kind: Kind) -> None:
-    """Its own next step is short: the others are there already."""
+def test_what_a_rank_does_at_the_end_of_a_step_delays_that_step(tmp_path: Path, kind: Kind) -> None:
+    """The others wait for it in the next one."""
     long_ns = 20 * DELAY_NS
     found = job_verdict(simulated(tmp_path, kind, [Fault(1, 2, "optimizer", long_ns)]))
-    assert (found.rank, found.pattern, found.steps) == (1, "once", (3,))
+    assert (found.rank, found.pattern, found.steps) == (1, "once", (2,))
     assert abs(found.median_caused_ns / long_ns - 1) < 0.15
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("kind", [ddp, fsdp, tensor_parallel])
+@pytest.mark.parametrize(("steps", "pattern"), [((2, 5), None), (range(STEPS), "every_step"), ((3, 4, 5), "since")])
+def test_what_is_done_at_the_end_of_the_last_step_counts_though_nobody_waits_for_it(
+    tmp_path: Path, kind: Kind, steps: Sequence[int], pattern: str | None
+) -> None:
+    """A rank evaluates, or saves a checkpoint: the others wait in the step behind, if one is recorded."""
+    faults = [Fault(0, step, "optimizer", 4 * DELAY_NS) for step in steps]
+    job = simulated(tmp_path, kind, faults)
+    found = job_verdict(job)
+    check(job, found)
+    assert (found.rank, found.pattern, found.steps) == (0, pattern, tuple(step for step in steps if step > 0))
+    assert found.since_step == (3 if pattern == "since" else None)
+    assert abs(found.median_caused_ns / (4 * DELAY_NS) - 1) < 0.15
+
+
+def test_work_of_steps_without_a_collective_counts_in_each_of_them(tmp_path: Path) -> None:
+    """Local SGD: ranks work 30 (40) µs in every step, and meet in every third one only, first in step 2."""
+    paths = []
+    for rank, own in enumerate((30, 40, 30)):
+        trace = GlooRank(rank, [0, 1, 2])
+        trace.called("all_reduce", -20 + rank, -15)
+        trace.worked("all_reduce", -14, -5)
+        at = 0.0
+        for step in range(15):
+            meets = step % 3 == 2
+            end = 60.0 * (step + 1) if meets else at + own + 2
+            trace.annotation(f"ProfilerStep#{step}", at, end, tid=MAIN)
+            trace.op("aten::mul", at + 1, at + own, tid=MAIN)
+            if meets:
+                trace.called("all_reduce", at + own + 1, at + own + 3)
+                trace.worked("all_reduce", at + own + 4, end - 20 + rank)
+                trace.op("aten::add", end - 14, end - 1, tid=MAIN)
+            at = end
+        paths.append(trace.write(tmp_path / f"rank{rank}.json"))
+    found = job_verdict(hg.read_job(paths))
+    assert (found.rank, found.steps) == (1, tuple(range(3, 15)))
+    assert abs(found.median_caused_ns / 10_000 - 1) < 0.15
+
+
+def usual_length(folder: Path, kind: Kind, faults: Sequence[Fault], backend: Backend) -> float:
+    job = simulated(folder, kind, faults, backend=backend)
+    return float(np.median([one.iteration_ns for one in step_lengths(job) if one.is_candidate]))
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("kind", [ddp, fsdp, tensor_parallel])
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("more", [1.0, 1.7, 3.0])
+def test_all_late_ranks_are_named_with_what_each_of_them_and_all_save(
+    tmp_path: Path, kind: Kind, backend: Backend, more: float
+) -> None:
+    """What is saved is known from the same jobs without the delays; who is equally late hides who is as late."""
+    one, other = late(1, *range(STEPS), ns=round(more * DELAY_NS)), late(3, *range(STEPS))
+    found = job_verdict(simulated(tmp_path / "both", kind, [*one, *other], backend=backend))
+    both, without_one, without_other, sound = (
+        usual_length(tmp_path / str(len(faults)) / str(faults[:1]), kind, faults, backend)
+        for faults in ([*one, *other], other, one, [])
+    )
+    saves = {1: both - without_one, 3: both - without_other}
+    assert {late.rank for late in found.late_ranks} == set(found.ranks) == {1, 3}
+    assert found.firmness == "firm"
+    assert abs(found.late_ranks_save_ns / (both - sound) - 1) < 0.15
+    for rank in found.late_ranks:
+        assert rank.steps == tuple(range(1, STEPS))
+        assert abs(rank.saves_ns - saves[rank.rank]) < 0.15 * DELAY_NS
+    assert found.rank == 1 or more == 1
+    job = hg.read_job(tmp_path / "both")
+    shown = {delaying_rank(hg.critical_path(job, hg.step(step))) for step in range(1, STEPS)}
+    assert shown == {1} if more > 1 else shown <= {1, 3}
 
 
 @pytest.mark.sampled(6)
@@ -184,6 +258,13 @@ def test_a_recording_that_begins_later_accuses_nobody(tmp_path: Path) -> None:
     assert late_recordings(whole, job_verdict(whole)) == {}
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_job_of_which_one_rank_is_given_names_none(tmp_path: Path, backend: Backend) -> None:
+    simulated(tmp_path, fsdp, late(1, *range(STEPS)), backend=backend, ranks=2)
+    found = job_verdict(hg.read_job([next(tmp_path.glob("*rank0*"))]))
+    assert (found.rank, found.firmness) == (None, "none")
+
+
 def test_ranks_without_a_trace_are_known_by_the_size_of_the_job(tmp_path: Path) -> None:
     paths = record_job(simulate_job(ddp(JobShape(ranks=4, steps=2))), Recording(), tmp_path).paths
     assert missing_ranks(hg.read_job(paths)) == ()
@@ -238,9 +319,9 @@ def test_a_rank_that_leads_by_chance_is_not_named(tmp_path: Path) -> None:
 def test_a_step_that_was_asked_for_comes_first(tmp_path: Path) -> None:
     job = simulated(tmp_path, ddp, [*late(2, *range(STEPS)), Fault(1, 4, "optimizer", 3 * DELAY_NS)])
     assert job_verdict(job).rank == 2
-    asked = job_verdict(job, hg.step(5)(job))
+    asked = job_verdict(job, hg.step(4)(job))
     check(job, asked)
-    assert (asked.scope, asked.rank, asked.steps) == ("step", 1, (5,))
+    assert (asked.scope, asked.rank, asked.steps) == ("step", 1, (4,))
 
 
 def test_a_step_in_which_another_rank_delays_as_much_by_chance_is_not_named(tmp_path: Path) -> None:
@@ -308,10 +389,11 @@ def test_all_commands_give_the_same_verdict(capsys: pytest.CaptureFixture[str], 
         command_json(capsys, command, tmp_path / "job") for command in ("stragglers", "critical-path", "report")
     ]
     documents.append(command_json(capsys, "diff", tmp_path / "control", tmp_path / "job"))
+    documents.append(command_json(capsys, "collectives", tmp_path / "job"))
     verdicts = [document["job_verdict"] for document in documents]
     assert verdicts[0]["rank"] == 1
     assert all(verdict == verdicts[0] for verdict in verdicts)
-    assert documents[-1]["control_job_verdict"]["rank"] is None
+    assert documents[3]["control_job_verdict"]["rank"] is None
     (row, *_) = documents[0]["tables"]["stragglers"]
     assert (row["rank"], row["caused_ns"]) == (1, verdicts[0]["caused_ns"])
     said = documents[1]["verdict"][0]["text"]

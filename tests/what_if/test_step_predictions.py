@@ -17,6 +17,7 @@ from hta_graph.what_if.step_predictions import StepPredictions, step_predictions
 from tests.rerun_accuracy import MISS, SCHEDULES, simulated_rerun
 from tests.simulator.ranks import Fault, JobShape, Recording, ddp, record_job, simulate_job
 from tests.support.deep_tests import cases, deep
+from tests.support.gloo_builder import MAIN, GlooRank
 
 LATE = 2
 
@@ -140,3 +141,29 @@ def test_a_job_without_its_fault_takes_what_is_predicted_or_that_is_doubted(tmp_
     assert len(silent) <= {"quiet": 0, "noisy": 0, "starved": 0.1}[noise] * len(found)
     if noise != "starved":
         assert sum(one.reason is not None for one in found) <= 0.1 * len(found)
+
+
+def test_work_at_the_end_of_a_step_is_gone_from_that_step_and_the_next_one_stays(tmp_path: Path) -> None:
+    """Rank 0 evaluates for 300 µs, of which no row tells, behind the last work of step 2."""
+    paths = []
+    for rank in range(3):
+        trace, at = GlooRank(rank, [0, 1, 2]), 0.0
+        trace.called("all_reduce", -20 + rank, -15)
+        trace.worked("all_reduce", -14, -5)
+        for step in range(5):
+            last = at + (300 if step == 3 and rank > 0 else 0)
+            end = last + 60 + (300 if step == 2 and rank == 0 else 0)
+            trace.annotation(f"ProfilerStep#{step}", at, end, tid=MAIN)
+            trace.op("aten::mul", at + 1, at + 11 + rank, tid=MAIN)
+            trace.called("all_reduce", at + 12 + rank, at + 14 + rank)
+            trace.worked("all_reduce", at + 15 + rank, last + 30)
+            trace.op("aten::add", last + 35, last + 55, tid=MAIN)
+            at = end
+        paths.append(trace.write(tmp_path / f"rank{rank}.json"))
+    job = hg.read_job(paths)
+    found = step_predictions(job, [hg.scenario("rank_like_others", "0")], lambda one: one)
+    assert found is not None
+    measured, after = (dict(zip(found.steps, ns, strict=True)) for ns in (found.measured_ns, found.predicted_ns))
+    assert measured[2] == pytest.approx(360_000, abs=10_000)
+    assert all(after[step] == pytest.approx(60_000, abs=10_000) for step in (1, 2, 3))
+    assert found.off_by(60_000) < 0.5

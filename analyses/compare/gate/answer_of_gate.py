@@ -18,7 +18,7 @@ from analyses.compare.diff.lost_time import lost_time
 from analyses.compare.diff.regression import Difference, Ruling, difference_of_kind
 from analyses.compare.gate.compare_profiles import ProfileComparison, numbered_alike
 from analyses.compare.gate.run_profile import IN_CALL_PATH, NO_VERDICT
-from analyses.display.sentence_format import counted
+from analyses.display.sentence_format import brief_share, counted
 from hta_graph.attribution.sequence_alignment import align
 from hta_graph.base.errors import CannotCompareError
 
@@ -65,10 +65,14 @@ def document_of_ruling(found: ProfileComparison, ruled: Ruling, metric: str, giv
 
 
 def _verdict_of_new(found: ProfileComparison) -> dict[str, Any]:
-    """Return which rank delays the new run; null of one rank, and where a baseline file stands for it."""
+    """Return which rank delays the new run; null of one rank, and of a file, which holds who causes most waiting."""
     verdict = found.test.side.verdict
     if verdict is NO_VERDICT:
-        return {"job_verdict": None, "late_rank": None}
+        caused = found.test.side.rows.ranks.groupby("rank")["caused_ns"].sum()
+        if not caused.sum() or (share := caused.max() / caused.sum()) < DOMINANT_SHARE:
+            return {"job_verdict": None, "late_rank": None}
+        most = f"In the new run, rank {caused.idxmax()} causes {brief_share(share)} of the waiting with a known cause"
+        return {"job_verdict": None, "late_rank": f"{most}; whether that delays a step is not in a baseline file."}
     said = job_verdict.sentence(verdict, found.test.side.label, {})
     return {"job_verdict": job_verdict.record(verdict), "late_rank": f"In the new run, {said}." if said else None}
 

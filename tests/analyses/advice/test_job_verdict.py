@@ -9,15 +9,17 @@ import pytest
 
 from analyses.advice.job_verdict import (
     doubt,
+    job_sentences,
     most_of_the_waiting,
     nobody,
     other_step,
     record,
+    saved_on_time,
     sentence,
     waiting_caused,
     with_recording,
 )
-from hta_graph.multi_rank.job_verdict import Cause, JobVerdict
+from hta_graph.multi_rank.job_verdict import Cause, JobVerdict, LateRank
 from tests.support.job_verdicts import FIRM, nobody_named, verdict_like
 
 CAUSE = ", mostly in aten::mm (CPU work)"
@@ -144,7 +146,7 @@ def test_a_late_recording_comes_first_unless_a_rank_is_named() -> None:
 
 def test_how_much_of_the_waiting_it_causes() -> None:
     assert waiting_caused(FIRM) == "It causes 90% of the waiting with a known cause."
-    assert waiting_caused(verdict_like(rank=None)).startswith("They cause 90%")
+    assert waiting_caused(verdict_like(rank=None, ranks=(2, 3))).startswith("They cause 90%")
     assert waiting_caused(verdict_like(caused_ns=10_000_000)).startswith("It causes all of the waiting")
 
 
@@ -161,5 +163,42 @@ def test_the_record_has_the_documented_keys() -> None:
         "scope": "all_steps", "rank": 2, "ranks": [2], "firmness": "firm", "caused_ns": 9_000_000,
         "median_caused_ns": 1_500_000, "share_of_waiting": 0.9, "share_of_step": 0.25,
         "cause": {"bound_by": "cpu_bound", "name": "aten::mm", "call_path": "forward"}, "pattern": "every_step",
-        "since_step": None, "steps": [3, 4], "reason": None,
+        "since_step": None, "steps": [3, 4], "reason": None, "late_ranks": [], "late_ranks_save_ns": 0,
     }  # fmt: skip
+
+
+def late_together(*saves_ms: float, total_ms: float) -> JobVerdict:
+    """Return that ranks 2 and 0 are late by 1.5 and 1 ms, given what each of them on time would save."""
+    cause = Cause("cpu_bound", "aten::add", "")
+    ranks = [
+        LateRank(2, 1_500_000, round(saves_ms[0] * 1e6), (3, 4), FIRM.cause),
+        LateRank(0, 1_000_000, round(saves_ms[1] * 1e6), (3, 4), cause),
+    ]
+    return verdict_like(ranks=(2, 0), late_ranks=tuple(ranks), late_ranks_save_ns=round(total_ms * 1e6))
+
+
+def test_all_late_ranks_are_named_with_their_hosts_steps_and_causes() -> None:
+    found = late_together(1.5, 1, total_ms=2.5)
+    first = f"rank 2 delays the others by 1.50 ms in steps 3 and 4 (25% of a step){CAUSE}"
+    assert sentence(found, "", {}) == f"{first}; so does rank 0, by 1.00 ms, mostly in aten::add (CPU work)"
+    other = replace(found, late_ranks=(found.late_ranks[0], found.late_ranks[1]._replace(steps=(4,), cause=None)))
+    assert sentence(other, "", {0: "node7"}) == f"{first}; so does rank 0 on host node7, by 1.00 ms in step 4"
+    assert waiting_caused(found).startswith("They cause 90%")
+    assert record(found)["late_ranks"][1] == {  # type: ignore[index]
+        "rank": 0, "median_caused_ns": 1_000_000, "saves_ns": 1_000_000, "steps": [3, 4],
+        "cause": {"bound_by": "cpu_bound", "name": "aten::add", "call_path": ""},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("saves", "total", "said"),
+    [
+        ((1.5, 1), 2.5, "2.50 ms of a step; rank 2 alone 1.50 ms, rank 0 alone 1.00 ms."),
+        ((0.5, 0), 1.5, "1.50 ms of a step; rank 2 alone 500.0 µs, rank 0 alone nothing."),
+        ((0, 0), 1.5, "1.50 ms of a step; one of them alone would save nothing."),
+    ],
+)  # fmt: skip
+def test_what_each_late_rank_and_all_of_them_save_is_said(saves: tuple[float, float], total: float, said: str) -> None:
+    found = late_together(*saves, total_ms=total)
+    assert saved_on_time(found) == job_sentences(found, "", {}, {})[1:2] == [f"Ranks 2 and 0 on time would save {said}"]
+    assert saved_on_time(FIRM) == []

@@ -170,6 +170,11 @@ def test_a_late_rank_of_the_new_run_is_named_also_where_it_passes(
     found = command_json(capsys, "gate", tmp_path, tmp_path)
     assert (found["verdict"], found["job_verdict"]["rank"]) == ("pass", 2)
     assert found["late_rank"] in out.splitlines()
+    base = tmp_path / "base.json"
+    assert run_command(capsys, "gate", "--update", base, tmp_path)[0] == 0
+    found = command_json(capsys, "gate", base, base)
+    assert found["job_verdict"] is None
+    assert found["late_rank"].startswith("In the new run, rank 2 causes ")
 
 
 def test_a_job_names_the_rank_that_causes_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
