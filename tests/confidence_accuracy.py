@@ -39,9 +39,9 @@ from tests.simulator.ranks import JobProgram, Recording, record_job, simulate_jo
 from tests.simulator.rewriting import with_lags
 from tests.straggler_oracle import StragglerAnswers
 from tests.support.followed_findings import followed
+from tests.support.published_what_if import numbers_of, public_job
+from tests.support.published_what_if import published as published_results
 from tests.support.shared_traces import SHARED
-from tests.whole.test_straggler_oracle import numbers_of, public_job
-from tests.whole.test_straggler_oracle import published as published_results
 
 TOLERANCES = (0.1, 0.25)
 FLOOR = 0.005

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,22 +13,12 @@ import pytest
 
 import hta_graph as hg
 from tests.straggler_oracle import StragglerAnswers, main
-from tests.support.pipeline_job import StragglerJob, read_straggler_job
-from tests.support.shared_traces import SHARED
+from tests.support.pipeline_job import StragglerJob
+from tests.support.published_what_if import ORACLE, numbers_of, public_job, published
 
-ORACLE = SHARED / "oracle_whatif"
 JOBS = [path.stem.removeprefix("trace-") for path in sorted(ORACLE.glob("trace-*.parquet"))]
 
 pytestmark = [pytest.mark.shared, pytest.mark.parametrize("name", JOBS or ["absent"])]
-
-
-def numbers_of(answers: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, float | None]]:
-    """Yield every number with its name; a map that is not there is one None."""
-    for name, value in answers.items():
-        if isinstance(value, Mapping):
-            yield from numbers_of(value, f"{above}{name}/")
-        else:
-            yield f"{above}{name}", value
 
 
 def differences(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -39,28 +29,6 @@ def differences(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, 
         name: (a, b)
         for name, (a, b) in pairs.items()
         if not (a is b or (a is not None and b is not None and abs(a - b) <= 1e-5 * max(1, abs(b))))
-    }
-
-
-def public_job(name: str) -> StragglerJob:
-    return read_straggler_job(ORACLE / f"trace-{name}.parquet", ORACLE / f"meta-{name}.yaml")
-
-
-def published(name: str) -> dict[str, Any]:
-    """Return what the original's own code says of a job, under our names."""
-    result, last, worst = (json.loads((ORACLE / f"{part}-{name}.json").read_text()) for part in ("result", "ms", "mw"))
-    steps = {step: np.mean([*result[step].values()]) for step in ("step_t_base", "step_t_nodelay", "step_t_noblk")}
-    return {
-        "step_measured": steps["step_t_base"],
-        "step_no_delay": steps["step_t_nodelay"],
-        "step_ideal": steps["step_t_noblk"],
-        "launch_slowdown": result["launch_slowdown"],
-        "S": result["blocking_slowdown"],
-        "S_by_type": result["blocking_decompose_by_optype"],
-        "S_by_stage": result["blocking_decompose_by_stage"],
-        "S_by_dp": result["blocking_decompose_by_dp_rank"],
-        "M_W": {"removed": worst["rem"], "added": worst["add"]},
-        "M_S": {"removed": last["rem"], "added": last["add"]},
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 import hta_graph as hg
 from analyses.declare.scope import whole
 from analyses.questions.idle_time import idle_waits
-from tests.analyses.advice.test_start_up_priced_apart import advice
+from tests.support.judged import advice
 from tests.support.trace_builder import TraceBuilder
 
 CALL_IMPL = "torch/nn/modules/module.py(1779): _call_impl"

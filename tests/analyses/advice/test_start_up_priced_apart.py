@@ -7,18 +7,11 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from analyses.advice.facts import PathFacts
-from analyses.advice.rule import PathFinding
-from analyses.judgement.verdict import replayed_advice
 from tests.advice_accuracy import graph_of_run
 from tests.simulator import Program
 from tests.simulator.program import Call, Launch, Op, Statement, Stream, SyncDevice
+from tests.support.judged import advice
 from tests.support.trace_builder import TraceBuilder
-
-
-def advice(graph: hg.DependencyGraph, window: hg.Window | None = None) -> dict[str, PathFinding]:
-    facts = PathFacts(hg.critical_path(graph, window or hg.whole()))
-    return {finding.rule: finding for finding in replayed_advice(facts)}
 
 
 def allocating(annotation: str, later_us: float, calls: int = 25) -> TraceBuilder:
