@@ -64,7 +64,7 @@ def test_a_pattern_without_end_is_given_up_in_every_thread_and_the_others_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """While ``re`` backtracked no other thread of the program did anything."""
-    monkeypatch.setattr(safe_regex, "LIMIT_S", 0.5)
+    monkeypatch.setattr(safe_regex, "LIMIT_S", 0.25)
     causes: list[str] = []
 
     def ask() -> None:
