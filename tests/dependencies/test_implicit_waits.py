@@ -137,7 +137,7 @@ def test_precision_and_recall_of_calls_that_may_wait(programs: int, least: int) 
 
 
 @pytest.mark.parametrize("waits", [True, False])
-@pytest.mark.parametrize("programs", [12, deep(150)])
+@pytest.mark.parametrize("programs", [6, deep(150)])
 def test_predictions_across_such_calls_are_right_or_doubted(programs: int, waits: bool) -> None:
     for seed in range(programs):
         graph, after = (read(written(random_freeing(seed, waits=waits, factor=factor))) for factor in (1.0, 0.5))

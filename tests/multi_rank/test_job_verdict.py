@@ -95,7 +95,7 @@ def test_the_late_rank_is_named_with_its_steps_and_its_delay(
     assert abs(found.median_caused_ns / DELAY_NS - 1) < 0.15
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_one_long_delay_hides_no_steady_one(tmp_path: Path, kind: Kind, backend: Backend) -> None:
@@ -105,7 +105,7 @@ def test_one_long_delay_hides_no_steady_one(tmp_path: Path, kind: Kind, backend:
     assert abs(found.median_caused_ns / DELAY_NS - 1) < 0.15
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", [ddp, fsdp, tensor_parallel])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_delay_that_grows_is_in_every_step_that_it_lengthens(tmp_path: Path, kind: Kind, backend: Backend) -> None:
@@ -136,7 +136,7 @@ def test_nobody_is_accused_where_nobody_is_late(tmp_path: Path, kind: Kind, back
     assert found.pattern != "rotating"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("ranks", [3, 4])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_worker_that_a_server_receives_from_first_is_not_late(tmp_path: Path, ranks: int, backend: Backend) -> None:
@@ -149,7 +149,7 @@ def test_a_worker_that_a_server_receives_from_first_is_not_late(tmp_path: Path, 
     assert abs(one.median_caused_ns / DELAY_NS - 1) < 0.15
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("slow", [0, 2, 3])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_stage_that_is_always_slow_is_named_in_few_steps(tmp_path: Path, slow: int, backend: Backend) -> None:

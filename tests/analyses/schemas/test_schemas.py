@@ -229,7 +229,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Written]]
         yield [*found, (["chakra", "convert", "group_names.json"], names)]
 
 
-@pytest.mark.parametrize("every", [5, deep(1)])
+@pytest.mark.parametrize("every", [9, deep(1)])
 def test_each_commands_first_document_is_what_its_schema_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:

@@ -39,6 +39,7 @@ def test_diff_and_gate_list_the_same(capsys: pytest.CaptureFixture[str], before:
     assert bool(of_diff) == ("nanogpt" not in before)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("run", [ONE_RANK, FOUR_RANKS], ids=lambda run: run.name)
 def test_a_run_loses_nothing_against_itself(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     assert judged(capsys, "diff", run, run) == []
