@@ -263,8 +263,8 @@ def test_a_step_that_is_delayed_by_the_same_is_named_though_another_rank_delays_
 @pytest.mark.parametrize(
     ("scenario", "backend", "seed"),
     [
-        ("experts", "gloo", 6),
         ("rooted", "nccl", 3),
+        ("experts", "gloo", 6),
         ("rooted", "gloo", 7),
         # One stage always computes while its receive waits, the other one, which computes as much, does not.
         ("pipeline", "nccl", 20),
