@@ -31,6 +31,7 @@ def judged(capsys: pytest.CaptureFixture[str], command: str, before: Path, after
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.shared
 @pytest.mark.parametrize(("before", "after"), [pair if pair[0].endswith("z") else deep(*pair) for pair in PAIRS])
 def test_diff_and_gate_list_the_same(capsys: pytest.CaptureFixture[str], before: str, after: str) -> None:
