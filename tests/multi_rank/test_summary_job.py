@@ -288,11 +288,14 @@ def test_a_job_that_fits_in_memory_is_held_in_full_however_many_ranks_it_has(
     assert run_command(capsys, command, job_of(job), "--json", "-") == whole
 
 
-@pytest.mark.parametrize("memory", [["--memory", "80M"], deep([])])
+@pytest.mark.parametrize(
+    ("command", "memory"),
+    [("stragglers", ["--memory", "80M"]), deep("what-if", ["--memory", "80M"]), deep("what-if", [])],
+)
 def test_of_a_job_that_does_not_fit_summaries_are_held_and_a_line_says_what_they_lack(
-    capsys: pytest.CaptureFixture[str], job_of: JobOf, monkeypatch: pytest.MonkeyPatch, memory: list[str]
+    capsys: pytest.CaptureFixture[str], job_of: JobOf, monkeypatch: pytest.MonkeyPatch, command: str, memory: list[str]
 ) -> None:
-    asked = ("what-if", job_of("small"), "--json", "-")
+    asked = (command, job_of("small"), "--json", "-")
     few = run_command(capsys, *asked, "--summaries", "always")
     room = 80 if memory else 20
     monkeypatch.setattr("hta_graph.multi_rank.read_engine.memory_share", lambda: 20 << 20)
