@@ -39,7 +39,6 @@ def long_names(tmp_path: Path) -> Path:
     return trace.write(tmp_path / "t.json")
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("text", "cause"), NO_PATTERNS.items(), ids=range(len(NO_PATTERNS)))
 def test_what_is_no_pattern_is_told(text: str, cause: str) -> None:
     with pytest.raises(QueryError, match="is not a regular expression") as told:
