@@ -319,7 +319,7 @@ def test_all_commands_give_the_same_verdict(capsys: pytest.CaptureFixture[str], 
 
 
 def test_one_rank_has_no_verdict_of_a_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    simulated(tmp_path, ddp)
+    simulated(tmp_path, ddp, ranks=2)
     for command in ("stragglers", "critical-path", "report"):
         assert command_json(capsys, command, tmp_path / "rank0.json")["job_verdict"] is None
 
