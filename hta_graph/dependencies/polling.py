@@ -34,6 +34,9 @@ USUALLY = 0.8
 def polled_events(context: RuleContext) -> SyncScopes:
     """Return what threads waited for in loops that query events: what one of the last records holds."""
     loops = _Loops(context, EVENT_QUERY_CALL)
+    if not len(loops.last):
+        nowhere = context.start_position(loops.last)
+        return loops.waits([nowhere], nowhere)
     record, places = loops.first, list[Ints]()
     for _ in range(RECORDS_BEFORE):
         record = context.last_call_on_thread(EVENT_RECORD_CALL, record)

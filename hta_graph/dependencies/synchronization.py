@@ -106,6 +106,8 @@ def _records(context: RuleContext) -> dict[SyncKind, _Records]:
     found = {kind: read(context, context.sync_rows(kind)) for kind, read in RECORDS.items()}
     asked, late = 0, 0
     for kind, records in found.items():
+        if not len(records.scopes.call):
+            continue
         held = _held(context, kind, records.scopes)
         held = held.take(held.rule == EdgeRule.RECORDED)
         returned = context.trace.events.end[records.scopes.call[held.query]]
@@ -205,6 +207,8 @@ def edges_to_return(context: RuleContext, edge: EdgeKind, kind: SyncKind, inferr
     """Link what the recorded and the inferred scopes hold to the return of their calls, each pair once."""
     events = context.trace.events
     scopes = SyncScopes.join([_records(context)[kind].scopes, inferred])
+    if not len(scopes.call):
+        return EdgeTable.of_kind(edge, scopes.call, scopes.call, scopes.rule)
     held = _held(context, kind, scopes)
     call = scopes.call[held.query]
     activity = context.queues.not_after(held.activity, events.end[call] + CLOCK_FAULT_LIMIT_NS)
@@ -467,6 +471,8 @@ def event_sync(context: RuleContext) -> EdgeTable:
 
 
 def _infer_recorded_scopes(context: RuleContext, calls: Ids) -> SyncScopes:
+    if not len(calls):
+        return SyncScopes.empty()
     record = context.last_call_on_thread(EVENT_RECORD_CALL, calls)
     # Without a record on the thread the event holds at most what was enqueued before the call.
     moment = np.where(record >= 0, record, calls).astype(np.int32)

@@ -166,6 +166,9 @@ def recorded_before_wait(context: RuleContext, rows: SyncRows, place: Ints, reco
 CLOSE_NS = 10_000
 """Work that was held back starts within this time after what it waited for."""
 
+NOTES_OF_WAITS = ("sync_records_without_call", "event_waits", "event_waits_for_nothing", "event_waits_unresolved")
+"""What the rules leave as notes about waits, also where there are none."""
+
 MOST_FORKS, FEWEST_ROUNDS = 4, 3
 """How many streams more than the first one wait at a fork; how often timing must show what a loop's wait is for."""
 
@@ -535,6 +538,9 @@ def _resolved_waits(context: RuleContext) -> tuple[ResolvedWaits, Ids]:
     that may hold back any stream.
     """
     rows = context.sync_rows(SyncKind.STREAM_WAIT)
+    if not len(rows.call) and not len(context.calls_named(STREAM_WAIT_CALL)):
+        context.notes.update(dict.fromkeys(NOTES_OF_WAITS, 0))
+        return ResolvedWaits.empty(), rows.call
     place, record_place = wait_positions(context, rows), record_positions(context, rows)
     resolved = rows.names_stream & recorded_before_wait(context, rows, place, record_place)
     elsewhere = resolved & names_own_stream(context, rows)

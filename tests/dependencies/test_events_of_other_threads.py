@@ -53,6 +53,7 @@ def program(seed: int, *, has_own: bool) -> Program:
     return Program((ThreadProgram((*launching, SyncDevice())), ThreadProgram(tuple(waiting), "waiter")))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("has_own", [False, True], ids=["no records of its own", "records of its own"])
 @pytest.mark.parametrize("sync_rows", ["none", "resolved"])
 @pytest.mark.parametrize(("programs", "least"), [(6, 25), deep(80, 500)])

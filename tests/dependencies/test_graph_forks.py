@@ -182,6 +182,7 @@ def test_paths_go_over_the_branch_that_is_waited_for(name: str, what: str, share
     assert 1 - replayed.predicted_ns / replayed.measured_ns == pytest.approx(saved, abs=0.001)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("replays_", [1, 5])
 @pytest.mark.parametrize(("streams", "is_series_parallel"), [(2, True), (4, False), (16, True), (61, False)])
 def test_waits_of_simulated_graphs(tmp_path: Path, replays_: int, streams: int, *, is_series_parallel: bool) -> None:

@@ -102,7 +102,7 @@ def test_calls_of_a_name_that_return_while_work_is_outstanding_are_no_doubt() ->
     assert reliability_after(found).reason is None
 
 
-@pytest.mark.parametrize(("programs", "least"), [(12, 50), deep(300, 2_500)])
+@pytest.mark.parametrize(("programs", "least"), [(6, 25), deep(300, 2_500)])
 def test_precision_and_recall_of_calls_that_may_wait(programs: int, least: int) -> None:
     score: Counter[str] = Counter()
     for seed in range(programs):
@@ -120,7 +120,7 @@ def test_precision_and_recall_of_calls_that_may_wait(programs: int, least: int) 
 
 
 @pytest.mark.parametrize("waits", [True, False])
-@pytest.mark.parametrize("programs", [12, deep(150)])
+@pytest.mark.parametrize("programs", [6, deep(150)])
 def test_predictions_across_such_calls_are_right_or_doubted(programs: int, waits: bool) -> None:
     for seed in range(programs):
         graph, after = (read(written(random_freeing(seed, waits=waits, factor=factor))) for factor in (1.0, 0.5))

@@ -48,6 +48,7 @@ def polled(graph: hg.DependencyGraph) -> int:
 NAMES = ("cudaEventQuery", "hipEventQuery", "cuEventQuery", "cudaStreamQuery", "cuStreamQuery", "hipStreamQuery")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("gap_ns", [500, 6_000, 40_000])
 def test_the_time_of_a_polling_host_is_the_kernels(name: str, gap_ns: int) -> None:

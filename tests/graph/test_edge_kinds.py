@@ -139,7 +139,7 @@ def test_simulated_programs_wait_for_every_kind_that_one_rank_shows() -> None:
     assert kinds == {rule.__name__ for rule in DEFAULT_RULES}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @every_rule
 def test_a_rule_gives_edges_of_its_kind_alone(rule: DependencyRule) -> None:
     found = {kind for context in simulated_contexts() for kind in rule(context).kind.tolist()}

@@ -97,7 +97,7 @@ def test_the_late_rank_is_named_with_its_steps_and_its_delay(
     assert abs(found.median_caused_ns / DELAY_NS - 1) < 0.15
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_one_long_delay_hides_no_steady_one(tmp_path: Path, kind: Kind, backend: Backend) -> None:
@@ -107,7 +107,7 @@ def test_one_long_delay_hides_no_steady_one(tmp_path: Path, kind: Kind, backend:
     assert abs(found.median_caused_ns / DELAY_NS - 1) < 0.15
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", [ddp, fsdp, tensor_parallel])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_delay_that_grows_is_in_every_step_that_it_lengthens(tmp_path: Path, kind: Kind, backend: Backend) -> None:
@@ -210,7 +210,7 @@ def test_nobody_is_accused_where_nobody_is_late(tmp_path: Path, kind: Kind, back
     assert found.pattern != "rotating"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("ranks", [3, 4])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_worker_that_a_server_receives_from_first_is_not_late(tmp_path: Path, ranks: int, backend: Backend) -> None:
@@ -223,7 +223,7 @@ def test_a_worker_that_a_server_receives_from_first_is_not_late(tmp_path: Path, 
     assert abs(one.median_caused_ns / DELAY_NS - 1) < 0.15
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("slow", [0, 2, 3])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_stage_that_is_always_slow_is_named_in_few_steps(tmp_path: Path, slow: int, backend: Backend) -> None:
@@ -344,8 +344,8 @@ def test_a_step_that_is_delayed_by_the_same_is_named_though_another_rank_delays_
 @pytest.mark.parametrize(
     ("scenario", "backend", "seed"),
     [
-        ("experts", "gloo", 6),
         ("rooted", "nccl", 3),
+        ("experts", "gloo", 6),
         ("rooted", "gloo", 7),
         # One stage always computes while its receive waits, the other one, which computes as much, does not.
         ("pipeline", "nccl", 20),
@@ -401,7 +401,7 @@ def test_all_commands_give_the_same_verdict(capsys: pytest.CaptureFixture[str], 
 
 
 def test_one_rank_has_no_verdict_of_a_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    simulated(tmp_path, ddp)
+    simulated(tmp_path, ddp, ranks=2)
     for command in ("stragglers", "critical-path", "report"):
         assert command_json(capsys, command, tmp_path / "rank0.json")["job_verdict"] is None
 

@@ -37,6 +37,7 @@ def others() -> Iterator[int]:
     gc.enable()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "words",
     [

@@ -51,6 +51,7 @@ ASKED = [
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see processes")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", ["stragglers", "critical-path", "what-if"])
 def test_few_rows_tell_of_lost_launches_as_all_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
@@ -276,19 +277,25 @@ def test_a_file_that_changes_meanwhile_is_one_line(
 # -- which jobs ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["stragglers", deep("critical-path"), deep("what-if")])
+@pytest.mark.parametrize(
+    ("command", "job"),
+    [("stragglers", "small"), *(deep(name, "cut") for name in ("stragglers", "critical-path", "what-if"))],
+)
 def test_a_job_that_fits_in_memory_is_held_in_full_however_many_ranks_it_has(
-    capsys: pytest.CaptureFixture[str], job_of: JobOf, command: str
+    capsys: pytest.CaptureFixture[str], job_of: JobOf, command: str, job: str
 ) -> None:
-    whole = run_command(capsys, command, job_of("cut"), "--summaries", "never", "--json", "-")
-    assert run_command(capsys, command, job_of("cut"), "--json", "-") == whole
+    whole = run_command(capsys, command, job_of(job), "--summaries", "never", "--json", "-")
+    assert run_command(capsys, command, job_of(job), "--json", "-") == whole
 
 
-@pytest.mark.parametrize("memory", [["--memory", "80M"], deep([])])
+@pytest.mark.parametrize(
+    ("command", "memory"),
+    [("stragglers", ["--memory", "80M"]), deep("what-if", ["--memory", "80M"]), deep("what-if", [])],
+)
 def test_of_a_job_that_does_not_fit_summaries_are_held_and_a_line_says_what_they_lack(
-    capsys: pytest.CaptureFixture[str], job_of: JobOf, monkeypatch: pytest.MonkeyPatch, memory: list[str]
+    capsys: pytest.CaptureFixture[str], job_of: JobOf, monkeypatch: pytest.MonkeyPatch, command: str, memory: list[str]
 ) -> None:
-    asked = ("what-if", job_of("small"), "--json", "-")
+    asked = (command, job_of("small"), "--json", "-")
     few = run_command(capsys, *asked, "--summaries", "always")
     room = 80 if memory else 20
     monkeypatch.setattr("hta_graph.multi_rank.read_engine.memory_share", lambda: 20 << 20)

@@ -53,7 +53,7 @@ def test_a_watchdogs_late_polls_are_not_the_programs_end() -> None:
     assert path.coverage == 1.0
 
 
-@pytest.mark.parametrize("seeds", [range(10), deep(range(10, 400))])
+@pytest.mark.parametrize("seeds", [range(6), deep(range(6, 400))])
 def test_the_whole_ends_where_the_work_of_a_simulated_program_ends(seeds: range) -> None:
     trimmed = 0
     for seed in seeds:

@@ -65,6 +65,7 @@ def without_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hta_graph.multi_rank.read_engine.read_rank", refuse)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "words",
     [
@@ -129,6 +130,7 @@ def test_a_server_for_agents_asks_for_what_a_changed_file_holds_now(trace: Path)
     assert len(after.event_table) == len(build_graph(OTHER).event_table) != len(before.event_table)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [(FOUR_RANKS, ("critical-path",)), (ONE_RANK, ("report", "--json", "-")), deep(FOUR_RANKS, ("what-if",))],
@@ -384,7 +386,7 @@ FORGED = {
 """What a checksum that fits does not show: a column of a graph's entry, and what is made of it."""
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("case", FORGED)
 def test_what_no_graph_has_is_one_line_and_the_answer_of_the_trace(
     capsys: pytest.CaptureFixture[str], trace: Path, kept: Path, case: str

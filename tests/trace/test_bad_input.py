@@ -514,7 +514,7 @@ def test_a_field_of_another_type_never_breaks_the_reading(
         assert 0 in trace.events.index.tolist(), value
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("others", [OTHER_TYPES[::4], deep(OTHER_TYPES)], ids=["quick", "deep"])
 @pytest.mark.parametrize("key", ["baseTimeNanoseconds", "distributedInfo", "deviceProperties", "schemaVersion"])
 def test_a_header_field_of_another_type_never_breaks_the_reading(

@@ -86,7 +86,7 @@ def same_ranks(folder: Path, merged: Path) -> list[int]:
     return [trace.rank or 0 for trace in together]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(23)
 @pytest.mark.parametrize("merge", TOLD_APART, ids=lambda merge: merge.__name__)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("seed", [0, deep(1), deep(2)])
@@ -221,7 +221,7 @@ ON_TRACES = sorted(
 )
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(23)
 @pytest.mark.parametrize("command", ON_TRACES)
 def test_each_command_answers_of_all_merged_ranks_or_of_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
@@ -272,7 +272,7 @@ def test_an_overlay_shows_one_rank_of_a_merged_file(capsys: pytest.CaptureFixtur
     assert rows[: len(read_document(merged)["traceEvents"])] == read_document(merged)["traceEvents"]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("merge", TOLD_APART, ids=lambda merge: merge.__name__)
 @pytest.mark.parametrize("clocks", [{}, {1: Clock(offset_ns=7_000_000), 3: Clock(offset_ns=-3_000_000)}])
 def test_an_overlay_shows_all_ranks_of_a_merged_file(tmp_path: Path, merge: Any, clocks: dict[int, Clock]) -> None:
@@ -359,7 +359,7 @@ def test_the_library_reads_all_ranks_or_says_so(tmp_path: Path) -> None:
     assert hg.critical_path(few, hg.step(1)).summary().equals(hg.critical_path(job, hg.step(1)).summary())
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("merge", TOLD_APART, ids=lambda merge: merge.__name__)
 @pytest.mark.parametrize("one_device", [False, True])
 def test_merged_ranks_are_anonymized_each_in_a_file_of_its_own(

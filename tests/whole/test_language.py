@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from analyses.cli.main import main
-from tests.language import BANNED, ROOMS, files_below, findings, prose, texts_of
+from tests.language import BANNED, ROOMS, files_below, findings, may_have_some, prose, texts_of
 from tests.support.cli_parsers import parsers_by_command
+from tests.support.deep_tests import deep
 from tests.support.make_samples import SAMPLE
 
 FOUR_RANKS = SAMPLE.parent / "four_ranks"
@@ -32,8 +33,18 @@ def banned_in(text: str) -> list[str]:
 
 @pytest.mark.sources
 @pytest.mark.parametrize("room", ROOMS)
-def test_no_text_uses_a_banned_turn_of_phrase(room: str) -> None:
-    assert findings(files_below([room])) == []
+@pytest.mark.parametrize("parses_all", [False, deep(True)])
+def test_no_text_uses_a_banned_turn_of_phrase(room: str, parses_all: bool) -> None:
+    assert findings(files_below([room]), parses_all=parses_all) == []
+
+
+def test_files_that_hold_some_are_parsed() -> None:
+    for text in (
+        "'so many\\nnames'", "'it is '\n    'so '  \"many\"", "f'{count} %'", '"""Is so\n    many."""',
+        "'As\\nso many'", "f'{number:,} '\nf'%'",
+    ):  # fmt: skip
+        assert may_have_some(f"x = {text}\n"), text
+    assert not may_have_some("# so many\nx = 'others'\n")
 
 
 @pytest.mark.sampled(3)

@@ -80,7 +80,7 @@ def with_target(command: WritingCommand, output: Output, target: str) -> list[st
     return command.arguments(outputs)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @by_name
 def test_no_input_is_overwritten(capsys: pytest.CaptureFixture[str], here: Path, command: WritingCommand) -> None:
     named = [name for number, path in enumerate(files_read(command)) for name in other_names(path, number)]

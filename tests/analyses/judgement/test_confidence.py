@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.confidence_accuracy import Asked, one_rank, own_programs
+from tests.support.deep_tests import deep
 
 SEEDS = range(9_000, 9_002)
 LEAST = {"high": (0.1, 0.95), "medium": (0.25, 0.8)}
 """Within which part of it, and how often, a claim comes true."""
 
 
-def test_claims_come_true_as_often_as_they_say() -> None:
-    asked = [*one_rank(SEEDS), *own_programs(SEEDS[:1])]
+@pytest.mark.parametrize("seeds", [SEEDS[:1], deep(SEEDS)], ids=len)
+def test_claims_come_true_as_often_as_they_say(seeds: range) -> None:
+    asked = [*one_rank(seeds), *own_programs(seeds[:1])]
     for confidence, (tolerance, share) in LEAST.items():
         claims = [claim for one in asked for claim in one.claims.values() if claim.finding.confidence == confidence]
         assert len(claims) >= 5

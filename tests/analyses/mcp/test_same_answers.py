@@ -131,7 +131,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("tool", "asked"), QUESTIONS)
 def test_every_number_is_that_of_the_command(
     tool: str, asked: dict[str, Any], root: Path, capsys: pytest.CaptureFixture[str]

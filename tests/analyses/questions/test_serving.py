@@ -90,7 +90,7 @@ def test_injected_causes_are_named_first(tmp_path: Path, first: int, count: int)
     assert np.mean(named) >= 0.95  # of the 303 servers all
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("engine", "cause"), list(product(ENGINES, CAUSES)))
 def test_the_headline_names_phase_and_cause(tmp_path: Path, engine: str, cause: InjectedCause) -> None:
     fault = ServingFault(cause, 3_000_000)

@@ -55,7 +55,7 @@ def test_ranks_that_begin_together_do_not_show_it(tmp_path: Path) -> None:
     assert unnamed_communication(scopes(tmp_path, meeting(30, spread=5))) == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("usual", [50, 300])
 def test_kernels_that_compute_are_never_told(tmp_path: Path, seed: int, usual: float) -> None:

@@ -72,7 +72,7 @@ def test_an_array_of_the_profiler_before_kineto_keeps_its_graph(number: int, tmp
     assert len(hg.build_graph(hg.read_trace(tmp_path / "stripped.json")).edges_of(hg.EdgeKind.LAUNCH)) == 12
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("number", [*range(10), 170, 635, *(deep(at) for at in range(10, 60))])
 def test_a_damaged_trace_that_is_read_keeps_its_graph(number: int, tmp_path: Path) -> None:
     path = tmp_path / "a.json"

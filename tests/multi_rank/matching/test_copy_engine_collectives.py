@@ -32,12 +32,14 @@ def communicating(tmp_path: Path, copies: list[Copy], said: dict[str, Any] | Non
     return len(talks)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [*WAYS, "CopyDeviceToDevice", "Memcpy Unknown", "Memory_Copy D2D"])
 @pytest.mark.parametrize("said", [ALL_GATHER, ALL_TO_ALL, ALL_GATHER | {"Collective name": "scatter"}])
 def test_copies_between_devices_of_a_record_are_its_collective(tmp_path: Path, name: str, said: dict[str, Any]) -> None:
     assert communicating(tmp_path, [(name, 120, 20), (name, 141, 20)], said) == 2
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "said", "inner"),
     [
@@ -71,6 +73,7 @@ def test_copies_without_calls_are_known_by_their_external_id(tmp_path: Path) -> 
     assert (members.group, members.arguments["Seq"]) == (["0 [0, 1]"], [1])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("said", [ALL_GATHER, ALL_TO_ALL])
 @pytest.mark.parametrize("others", [TWO[::-1], [(WAYS[1], 121, 40)], [("CopyDeviceToDevice", 121, 9)] * 4])
 def test_the_copies_of_one_collective_are_one_member_of_it(

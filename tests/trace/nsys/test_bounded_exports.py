@@ -61,6 +61,7 @@ def multiply_rows(path: Path, table: str, levels: int = 4) -> Path:
     return path
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("table", [KERNELS, CALLS, RANGES, "StringIds"])
 def test_pages_that_are_their_own_children_are_told_at_once(export: Path, table: str) -> None:
     """Each has more than 10^12 rows in 200 KB."""

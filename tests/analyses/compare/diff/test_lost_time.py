@@ -31,6 +31,7 @@ def judged(capsys: pytest.CaptureFixture[str], command: str, before: Path, after
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.shared
 @pytest.mark.parametrize(("before", "after"), [pair if pair[0].endswith("z") else deep(*pair) for pair in PAIRS])
 def test_diff_and_gate_list_the_same(capsys: pytest.CaptureFixture[str], before: str, after: str) -> None:
@@ -39,6 +40,7 @@ def test_diff_and_gate_list_the_same(capsys: pytest.CaptureFixture[str], before:
     assert bool(of_diff) == ("nanogpt" not in before)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("run", [ONE_RANK, FOUR_RANKS], ids=lambda run: run.name)
 def test_a_run_loses_nothing_against_itself(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     assert judged(capsys, "diff", run, run) == []

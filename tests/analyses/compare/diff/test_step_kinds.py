@@ -105,7 +105,7 @@ def opening(found: Comparison[Side]) -> str:
     return "\n".join(answer_of_comparison(found).opening)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("script", sorted(OF_ONE_KIND))
 def test_simulated_programs_have_two_kinds_of_steps(tmp_path: Path, script: str) -> None:
     sides = [noisy_run(tmp_path, seed, steps=13, script=SCRIPTS[script]) for seed in (1, 2)]

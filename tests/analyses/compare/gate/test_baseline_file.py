@@ -87,7 +87,7 @@ def integers_in(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, 
         yield place
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(29)
 @pytest.mark.parametrize("number", [1 << 53, -(1 << 53), 1 << 63, 10**30])
 @pytest.mark.parametrize("place", range(40))
 def test_no_number_is_a_defect(capsys: pytest.CaptureFixture[str], tmp_path: Path, place: int, number: int) -> None:

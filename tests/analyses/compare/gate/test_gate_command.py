@@ -73,7 +73,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, P
     }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("why", ["unreadable", "missing", "ranks", "world_size", "steps", "gpu", "pytorch"])
 def test_what_cannot_be_compared_has_status_3_and_says_why(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, refused: dict[str, tuple[Path, Path, str]], why: str
@@ -178,7 +178,10 @@ def test_a_late_rank_of_the_new_run_is_named_also_where_it_passes(
 
 
 def test_a_job_names_the_rank_that_causes_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    jobs = [job_of_steps(tmp_path / name, seed, delay) for name, seed, delay in (("a", 1, 0), ("b", 3, DELAY_NS))]
+    jobs = [
+        job_of_steps(tmp_path / name, seed, delay, collectives=10, rows=120)
+        for name, seed, delay in (("a", 1, 0), ("b", 3, DELAY_NS))
+    ]
     truth = read_truth(jobs[1])
     answer = tmp_path / "answer.json"
     assert run_command(capsys, "gate", *jobs, "--json", answer)[0] == 1
