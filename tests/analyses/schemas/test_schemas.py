@@ -24,6 +24,7 @@ from hta_graph.base.errors import UsageError
 from hta_graph.chakra.astra_sim_executor import DELAY
 from tests.generate import schemas
 from tests.simulator import Dialect
+from tests.simulator.ranks import Fault, JobShape, Recording, ddp, record_job, simulate_job
 from tests.support.astra_log import Ran, log_text, write_workload
 from tests.support.command_line import run_command
 from tests.support.cuda_graph_replay import replayed_graph
@@ -119,6 +120,8 @@ def written_inputs(folder: Path, *, large: bool = True) -> Path:
         generated_job(folder / "mesh", mesh="3d")
         job_of_steps(folder / "control", 1)
         job_of_steps(folder / "test", 3, DELAY_NS)
+        late = [Fault(rank, step, "forward", rank * DELAY_NS) for rank in (1, 3) for step in range(6)]
+        record_job(simulate_job(ddp(JobShape(ranks=4, steps=6, seed=3, faults=late))), Recording(), folder / "late")
     for name in ("two", "left_out", "poor", "log"):
         (folder / name).mkdir()
     small_job(folder / "two")
@@ -170,7 +173,9 @@ def every_command_line() -> Iterator[list[str]]:
     for words in OF_MANY:
         command, *options = words.split()
         yield from ([command, job, *options, "--skeletons", "always"] for job in ("mesh", "left_out"))
-    yield from ([command, "mesh"] for command in ("critical-path", "what-if", "report", "stragglers", "collectives"))
+    of_jobs = ("critical-path", "what-if", "report", "stragglers", "collectives")
+    yield from ([command, job] for command in of_jobs for job in ("mesh", "late"))
+    yield from ([command, "late", "late"] for command in ("diff", "gate"))
     yield from (line.split() for line in OTHERS.strip().splitlines())
 
 
