@@ -83,8 +83,9 @@ class RankDelays:
     ``delay`` has a row per part and a column per rank of ``part``: what others that wait for it lose, then or later,
     because of what the rank does itself in that part of its own time, passed-on waits included: the lower median of
     those that lose much, at most ``length``, that of the part on the rank itself. ``shares`` are those of each wait
-    that lie in parts: where the late rank worked longer, or else came. ``hidden`` is how much longer a rank works than
-    the others than it delays them by: these wait for another rank meanwhile. ``shown`` is what was hidden in ``delay``.
+    that lie in parts: where the late rank worked longer, or else came. ``hidden`` is how much later a rank comes and
+    longer it works than the others, beyond what it delays them by: these wait for another rank meanwhile. ``shown`` is
+    what was hidden in ``delay``.
     ``lost`` is what each rank (second axis) loses by each of ``part`` (third).
     """
 
@@ -145,11 +146,30 @@ def rank_delays(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> R
         delay[-1] = np.clip(unseen, delay[-1], length[-1])
     # What else a rank that exchanges messages would delay is a matter of the schedule.
     has_messages = job.members.is_message[waits.waiter].any()
-    hidden = np.zeros_like(delay) if has_messages else (excess - delay).clip(0)
+    hidden = (
+        np.zeros_like(delay) if has_messages else np.minimum(excess - delay, _lateness(job, spans)[:, part]).clip(0)
+    )
     return RankDelays(
         part, freeze(delay), freeze(length), _with_the_rest(shares, own), freeze(hidden),
         freeze(np.zeros_like(delay)), freeze(lost.astype(np.float32)),
     )  # fmt: skip
+
+
+def _lateness(job: DependencyGraph, spans: RankSpans) -> Ints:
+    """Return how much later (ns) each rank came to collectives than half of the others, or one of two; a row per part.
+
+    What a rank works longer without coming later delays nobody, whoever is on time.
+    """
+    members, found = job.members, np.zeros((len(spans.end) + 1, spans.end.shape[1]), np.int64)
+    rows = np.flatnonzero((members.number >= 0) & ~members.is_message)
+    rows = rows[np.lexsort((members.arrival[rows], members.number[rows]))]
+    came, part, begins = members.arrival[rows], members.part[rows], np.flatnonzero(first_of_runs(members.number[rows]))
+    size = np.diff(np.append(begins, len(rows)))
+    first, others = np.repeat(begins, size), np.repeat(size, size) - 1
+    middle = first + (others - 1) // 2
+    usual = came[np.minimum(middle + (np.arange(len(rows)) <= middle), first + others)]
+    np.add.at(found, (spans.rows_of(part, came), part), (came - usual).clip(0))
+    return found[:-1]
 
 
 def _rows_of_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> RowShares:

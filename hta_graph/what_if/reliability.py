@@ -291,7 +291,7 @@ def _idle_with_launched_work(graph: DependencyGraph, start_ns: int, end_ns: int,
     returned = np.where(call >= 0, events.end[call], start)
     idle = np.maximum(start - ended[:-1], 0)
     late = (start - np.maximum(ended[:-1], returned) - STARTS_WITHIN_NS).clip(min=0)
-    return int(idle.sum() + end_ns - ended[-1]), int(late.sum())
+    return int(idle.sum()) + int(end_ns) - int(ended[-1]), int(late.sum())
 
 
 def reliability_after(replayed: Replayed) -> Reliability:
