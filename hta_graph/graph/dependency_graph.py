@@ -694,7 +694,7 @@ class DependencyGraph:
         return [(of, POINT_NAMES[point & 1]) for of, point in zip(index, points.tolist(), strict=True)]
 
     def _walkable_points(self) -> Ids:
-        rows = np.unique(event_of(self._timeline.order))
+        rows = np.unique(event_of(np.concatenate([self._timeline.order, self._edges.source, self._edges.target])))
         return np.sort(np.concatenate([start_point(rows), end_point(rows)]))
 
     @cached_property

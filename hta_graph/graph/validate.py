@@ -23,6 +23,7 @@ from hta_graph.model import (
     Codes,
     EdgeKind,
     EdgeRole,
+    EventKind,
     Ids,
     Ints,
     kind_mask,
@@ -72,6 +73,9 @@ def repeated_rows(*columns: Codes | Ids | Ints) -> Bools:
 def without_points(trace: Trace, points: Ids) -> Bools:
     """Mark the points of events that are only looked up, never walked over."""
     walkable = kind_mask(trace.events.kind, WALKABLE) | trace.is_activity
+    if trace.lanes.is_communication.any():
+        # A boundary of an annotation may show since when its thread waited for a message.
+        walkable |= trace.events.kind == EventKind.ANNOTATION
     absent: Bools = ~walkable[event_of(points)]
     return absent
 
@@ -181,7 +185,8 @@ def _classes_at_one_time(level: EdgeTable, trace: Trace) -> tuple[Codes, Codes]:
 
 
 def edges_in_question(edges: EdgeTable, place: Ids) -> Ints:
-    """Select the edges that lie inside the union of the intervals that backward edges span."""
+    """Select the edges that lie inside the union of the intervals that backward edges span; -1 is before all places."""
+    place = place + 1
     backward = place[edges.source] >= place[edges.target]
     if not backward.any():
         return np.empty(0, np.int64)
