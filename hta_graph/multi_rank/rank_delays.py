@@ -158,7 +158,7 @@ def rank_delays(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> R
 def _lateness(job: DependencyGraph, spans: RankSpans) -> Ints:
     """Return how much later (ns) each rank came to collectives than half of the others, or one of two; a row per part.
 
-    What a rank works longer without coming later delays nobody, whoever is on time.
+    What a rank works longer without coming later delays no other rank.
     """
     members, found = job.members, np.zeros((len(spans.end) + 1, spans.end.shape[1]), np.int64)
     rows = np.flatnonzero((members.number >= 0) & ~members.is_message)
