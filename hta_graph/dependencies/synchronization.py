@@ -208,7 +208,7 @@ def edges_to_return(context: RuleContext, edge: EdgeKind, kind: SyncKind, inferr
     events = context.trace.events
     scopes = SyncScopes.join([_records(context)[kind].scopes, inferred])
     if not len(scopes.call):
-        return EdgeTable.of_kind(edge, scopes.call, scopes.call, scopes.rule)
+        return EdgeTable.empty()
     held = _held(context, kind, scopes)
     call = scopes.call[held.query]
     activity = context.queues.not_after(held.activity, events.end[call] + CLOCK_FAULT_LIMIT_NS)

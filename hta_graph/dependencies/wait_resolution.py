@@ -166,9 +166,6 @@ def recorded_before_wait(context: RuleContext, rows: SyncRows, place: Ints, reco
 CLOSE_NS = 10_000
 """Work that was held back starts within this time after what it waited for."""
 
-NOTES_OF_WAITS = ("sync_records_without_call", "event_waits", "event_waits_for_nothing", "event_waits_unresolved")
-"""What the rules leave as notes about waits, also where there are none."""
-
 MOST_FORKS, FEWEST_ROUNDS = 4, 3
 """How many streams more than the first one wait at a fork; how often timing must show what a loop's wait is for."""
 
@@ -228,6 +225,8 @@ def infer_records(context: RuleContext, calls: Ids, lane: Ids, place: Ints, *, l
         stream 9          wait    [b            b could have started as soon as it was launched and its own stream
                        |free      |start        was free, but did not
     """
+    if not len(calls):
+        return ResolvedWaits.empty()
     questions = _open_waits(context, calls, lane, place)
     parts = batches(len(calls), len(context.queues.enqueue_streams()))
     found = ResolvedWaits.join(_infer_batch(context, questions.take(of), lane_is_known[of]) for of in parts)
@@ -538,9 +537,6 @@ def _resolved_waits(context: RuleContext) -> tuple[ResolvedWaits, Ids]:
     that may hold back any stream.
     """
     rows = context.sync_rows(SyncKind.STREAM_WAIT)
-    if not len(rows.call) and not len(context.calls_named(STREAM_WAIT_CALL)):
-        context.notes.update(dict.fromkeys(NOTES_OF_WAITS, 0))
-        return ResolvedWaits.empty(), rows.call
     place, record_place = wait_positions(context, rows), record_positions(context, rows)
     resolved = rows.names_stream & recorded_before_wait(context, rows, place, record_place)
     elsewhere = resolved & names_own_stream(context, rows)

@@ -574,7 +574,8 @@ class DependencyGraph:
     def _walkable_rows(self) -> Bools:
         """Mark the events that edges join."""
         marked = np.zeros(len(self._trace.events), np.bool_)
-        marked[event_of(self._timeline.order)] = True
+        for points in (self._timeline.order, self._edges.source, self._edges.target):
+            marked[event_of(points)] = True
         return marked
 
     def path_edges_between(self, source_index: EventName, target_index: EventName) -> EventEdges:
@@ -694,7 +695,7 @@ class DependencyGraph:
         return [(of, POINT_NAMES[point & 1]) for of, point in zip(index, points.tolist(), strict=True)]
 
     def _walkable_points(self) -> Ids:
-        rows = np.unique(event_of(np.concatenate([self._timeline.order, self._edges.source, self._edges.target])))
+        rows = np.flatnonzero(self._walkable_rows).astype(np.int32)
         return np.sort(np.concatenate([start_point(rows), end_point(rows)]))
 
     @cached_property

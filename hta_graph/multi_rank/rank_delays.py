@@ -85,8 +85,7 @@ class RankDelays:
     those that lose much, at most ``length``, that of the part on the rank itself. ``shares`` are those of each wait
     that lie in parts: where the late rank worked longer, or else came. ``hidden`` is how much later a rank comes and
     longer it works than the others, beyond what it delays them by: these wait for another rank meanwhile. ``shown`` is
-    what was hidden in ``delay``.
-    ``lost`` is what each rank (second axis) loses by each of ``part`` (third).
+    what was hidden in ``delay``. ``lost`` is what each rank (second axis) loses by each of ``part`` (third).
     """
 
     part: Ints
@@ -133,22 +132,22 @@ def rank_delays(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> R
     schedule's. Nor by more than what it works longer than others that exchange messages with the same, fewer ranks: a
     server that receives from one worker after the other would wait for the next one instead.
     """
-    waits, own = causes.waits, _rows_of_work(job, causes, spans)
+    waits, busy = causes.waits, _busy_times(job, causes)
+    own = _rows_of_work(job, causes, spans, busy)
     part = _ranks_looked_at(causes, max(len(waits), spans.end.size), own)
     shares = causes.shares_of_ranks(part, own_work(causes), own)
     with_messages, by_collectives = _lost_by_waiters(job, causes, shares, (*spans.end.shape, len(part)))
-    excess = _excess_work(job, causes, spans)[:, part]
+    has_messages = bool(job.members.is_message[waits.waiter].any())
+    excess = _excess_work(job, spans, busy, has_messages=has_messages)[:, part]
     lost = by_collectives + np.minimum(with_messages - by_collectives, excess[:, None, :])
     length = spans.length[:, part]
     delay = np.minimum(_usual_loss(lost).astype(np.int64), length)
     if len(delay) > 1 and spans.end.shape[1] > 1:
         unseen = np.minimum(_work_at_the_end(job, spans)[part], delay[:-1].max(axis=0))
         delay[-1] = np.clip(unseen, delay[-1], length[-1])
-    # What else a rank that exchanges messages would delay is a matter of the schedule.
-    has_messages = job.members.is_message[waits.waiter].any()
-    hidden = (
-        np.zeros_like(delay) if has_messages else np.minimum(excess - delay, _lateness(job, spans)[:, part]).clip(0)
-    )
+    hidden = np.minimum(excess - delay, _lateness(job, spans)[:, part]).clip(0)
+    if has_messages:
+        hidden[:] = 0  # What else a rank that exchanges messages would delay is a matter of the schedule.
     return RankDelays(
         part, freeze(delay), freeze(length), _with_the_rest(shares, own), freeze(hidden),
         freeze(np.zeros_like(delay)), freeze(lost.astype(np.float32)),
@@ -165,20 +164,19 @@ def _lateness(job: DependencyGraph, spans: RankSpans) -> Ints:
     rows = rows[np.lexsort((members.arrival[rows], members.number[rows]))]
     came, part, begins = members.arrival[rows], members.part[rows], np.flatnonzero(first_of_runs(members.number[rows]))
     size = np.diff(np.append(begins, len(rows)))
-    first, others = np.repeat(begins, size), np.repeat(size, size) - 1
-    middle = first + (others - 1) // 2
-    usual = came[np.minimum(middle + (np.arange(len(rows)) <= middle), first + others)]
+    # Of those who come later than the lower median of the others, it is the same one.
+    usual = np.repeat(came[begins + (size - 2).clip(0) // 2], size)
     np.add.at(found, (spans.rows_of(part, came), part), (came - usual).clip(0))
     return found[:-1]
 
 
-def _rows_of_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> RowShares:
+def _rows_of_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans, busy: Sequence[Intervals]) -> RowShares:
     """Return in which parts of its own time the late rank of each wait worked longer than the waiter, and which share.
 
     Both are compared since they last met. Where the late rank worked longer in none of them, the wait belongs to the
     one in which it came.
     """
-    waits, came, busy = causes.waits, job.members.arrival, list[Intervals]()
+    waits, came = causes.waits, job.members.arrival
     late, waiter = (take_or(job.members.part, member).astype(np.int64) for member in (waits.late, waits.waiter))
     begins = spans.start.min(axis=0, initial=LATEST_NS, where=spans.start < spans.end)
     waited = np.flatnonzero((late >= 0) & (take_or(came, waits.late) > take_or(begins, late)))
@@ -187,7 +185,7 @@ def _rows_of_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) ->
     share = is_last.astype(np.float64)
     several = np.flatnonzero(~is_last | (np.diff(at, prepend=-1) == 0))
     if len(several):
-        busy, of = _busy_times(job, causes), wait[several]
+        of = wait[several]
         other = spans.inside(waiter[of], row[several], causes.since[0][of], job.members.waits_since[waits.waiter[of]])
         own = _time_inside(busy, late[of], low[several], high[several])
         more = (own - _time_inside(busy, waiter[of], *other)).clip(0)
@@ -290,16 +288,16 @@ def last_resumed(walks: LocalWalks) -> Ints:
     return np.where(walks.before[root] >= 0, found, -1)
 
 
-def _excess_work(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
+def _excess_work(job: DependencyGraph, spans: RankSpans, busy: Sequence[Intervals], *, has_messages: bool) -> Ints:
     """Return how much longer (ns) each rank works than the others, or than usual where that is more.
 
     A stage may always have less to do than others: what it does more of than in other steps, and others do not, is not
     the schedule's. Without messages what half of the others, or one of two, do not do is more: these wait for it.
     """
-    work, alike = working_time(job, causes, spans), _ranks_served_in_turn(job)
+    work, alike = _work_of_spans(busy, spans), _ranks_served_in_turn(job)
     if work.shape[1] < 2:
         return np.zeros_like(work)
-    if not job.members.is_message[causes.waits.waiter].any():
+    if not has_messages:
         return (work - _median_of_others(work, lower=True)).clip(0).astype(np.int64)
     found = np.zeros(work.shape)
     for time in (work, work - np.median(work, axis=0)):
@@ -355,17 +353,22 @@ def _median_of_others(values: Floats | Ints, *, lower: bool = False) -> Floats:
 
 
 def working_time(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> Ints:
-    """Return how long (ns) each rank works in parts of its time: between its waits.
+    """Return how long (ns) each rank works in parts of its time."""
+    return _work_of_spans(_busy_times(job, causes), spans)
+
+
+def _work_of_spans(busy: Sequence[Intervals], spans: RankSpans) -> Ints:
+    start = np.minimum(spans.start, spans.end)
+    part = np.broadcast_to(np.arange(len(busy)), start.shape)
+    return _time_inside(busy, *(each.ravel() for each in (part, start, spans.end))).reshape(start.shape)
+
+
+def _busy_times(job: DependencyGraph, causes: WaitCauses) -> list[Intervals]:
+    """Return when each rank works: between its waits.
 
     What a GPU computes counts, too, while a receive that was asked for before waits: whether that hides it is a matter
     of the schedule.
     """
-    pairs = zip(_busy_times(job, causes), spans.end.T, np.minimum(spans.start, spans.end).T, strict=True)
-    return np.stack([own.covered_until(end) - own.covered_until(start) for own, end, start in pairs], axis=1)
-
-
-def _busy_times(job: DependencyGraph, causes: WaitCauses) -> list[Intervals]:
-    """Return when each rank works; see :func:`working_time`."""
     walks = causes.walks
     begin, done = walk_ends(walks, causes.walk_times())
     of_rank, none = rows_by_value(job.members.part[walks.member[walks.before >= 0]]), np.empty(0, np.int64)
