@@ -42,6 +42,7 @@ from tests.simulator.ranks import (
 from tests.simulator.ranks.scripts import Backend
 from tests.support.command_line import command_json
 from tests.support.gloo_builder import MAIN, GlooRank
+from tests.support.rank_builder import RankBuilder
 from tests.wait_cause_accuracy import delayed_shape
 
 Kind = Callable[[JobShape], JobProgram]
@@ -169,6 +170,29 @@ def test_work_of_steps_without_a_collective_counts_in_each_of_them(tmp_path: Pat
 def usual_length(folder: Path, kind: Kind, faults: Sequence[Fault], backend: Backend) -> float:
     job = simulated(folder, kind, faults, backend=backend)
     return float(np.median([one.iteration_ns for one in step_lengths(job) if one.is_candidate]))
+
+
+def test_a_rank_that_computes_longer_while_it_waits_is_not_late_as_well(tmp_path: Path) -> None:
+    """Rank 1 is 100 µs late. Rank 2 computes for 88 µs next to its all-reduce, for which it came like the others.
+
+    rank 1     [gemm =========================][all-reduce]
+    rank 2     [gemm ][all-reduce =====================  ]
+                   [other ===================]
+    """
+    paths = []
+    for rank in range(4):
+        trace = RankBuilder(rank, 4)
+        for step in range(6):
+            at, own, corr = 400.0 * step, 120 if rank == 1 else 20, 10 * step
+            trace.annotation(f"ProfilerStep#{step}", at, at + 395)
+            trace.launch("gemm", (at + 2, at + 5), (at + 10, at + 10 + own), corr + 1)
+            trace.collective(at + 6, (at + 11 + own, at + 140), corr + 2)
+            if rank == 2:
+                trace.launch("other", (at + 12, at + 14), (at + 32, at + 120), corr + 3)
+            trace.call("cudaDeviceSynchronize", at + 20, at + 142, corr + 4)
+        paths.append(trace.write(tmp_path / f"rank{rank}.json"))
+    found = job_verdict(hg.read_job(paths))
+    assert (found.rank, found.firmness, found.median_caused_ns, found.late_ranks) == (1, "firm", 100_000, ())
 
 
 @pytest.mark.sampled(3)

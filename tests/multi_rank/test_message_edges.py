@@ -10,7 +10,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.graph.points import event_of
-from hta_graph.model import BoundBy, EdgeKind, EventKind
+from hta_graph.model import BoundBy, EdgeKind
 from hta_graph.multi_rank.job_verdict import job_verdict
 from hta_graph.multi_rank.wait_causes import WaitCauses
 from hta_graph.paths.binding_edges import binding_edges
@@ -211,11 +211,11 @@ def test_a_late_rank_of_a_ring_delays_the_others_by_its_delay(tmp_path: Path, se
     assert with_fault.median_caused_ns == pytest.approx(8_000_000, rel=0.03)
 
 
-def test_a_job_in_which_annotations_show_when_threads_came_to_wait_is_saved_and_converted(tmp_path: Path) -> None:
-    own, backend = JobShape(ranks=2, steps=2, backend="gloo", seed=1), Recording()
-    job = hg.read_job(record_job(simulate_job(ring(own)), backend, tmp_path / "job").paths)
-    edges, kind = job.edge_table, job.event_table.kind
-    assert (kind[event_of(edges.source)] == EventKind.ANNOTATION).any()
+def test_a_job_in_which_an_annotation_shows_when_a_thread_came_to_wait_is_saved_and_converted(tmp_path: Path) -> None:
+    job = asked_for_before(tmp_path, work="annotation")
+    edges = job.edge_table
+    pairs = {tuple(map(job.name_of, pair)) for pair in zip(event_of(edges.source), event_of(edges.target), strict=True)}
+    assert {("aten::mul", "attention"), ("attention", "gloo:recv")} <= pairs
     hg.save_graph(job, tmp_path / "saved")
     again = hg.load_graph(tmp_path / "saved")
     assert hg.critical_path(again).segments.equals(hg.critical_path(job).segments)

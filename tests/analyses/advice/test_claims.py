@@ -114,6 +114,12 @@ def test_no_claim_about_a_simulated_program_exceeds_its_bound(program: tuple[Fam
     hold_claims(graph_of(write(simulate(random_program(seed, family, 300)), Dialect(sync_rows="none")).document))
 
 
+def test_waits_that_are_tried_before_edges_with_negative_lags_are_counted_without_overflow() -> None:
+    """Clock faults leave such edges; the limit of a point without a tried wait is no number to subtract one from."""
+    program = random_program(13, "arbitrary", 300)
+    assert hold_claims(graph_of(write(simulate(program), Dialect(sync_rows="none")).document))
+
+
 @pytest.mark.sampled(8)
 @pytest.mark.shared
 @pytest.mark.parametrize("file", shared_traces(), ids=lambda file: f"{file.parent.name}-{file.name}")
