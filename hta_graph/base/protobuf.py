@@ -17,17 +17,30 @@ DecodeError: Any = protobuf_message.DecodeError
 """What is raised for bytes that are no message."""
 
 
-def load_schema(descriptor: Path, name: str) -> Any:
-    """Return the file descriptor that a serialized ``FileDescriptorProto`` holds under a name.
+def load_schema(descriptor: Path) -> Any:
+    """Return the file descriptor that a serialized ``FileDescriptorProto`` holds.
 
     ``python -m tests.generate`` makes it of the ``.proto`` that stands next to it.
     """
     # A pool of its own: another module may register the same names in the default one, in the same process.
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(descriptor.read_bytes())
-    return pool.FindFileByName(name)
+    return descriptor_pool.DescriptorPool().AddSerializedFile(descriptor.read_bytes())
 
 
 def message_class(schema: Any, name: str) -> Any:
     """Return the class of a message of a schema."""
     return message_factory.GetMessageClass(schema.message_types_by_name[name])
+
+
+def read_varint(data: bytes | bytearray, at: int, longest: int) -> tuple[int, int] | None:
+    """Return the number that stands at a byte, and where it ends; None if that is beyond the data or the longest one.
+
+    >>> read_varint(bytes([172, 2, 7]), 0, 5)
+    (300, 2)
+    """
+    number = 0
+    # Seven bits a byte, the lowest first; the highest bit says that another byte follows.
+    for place, byte in enumerate(data[at : at + longest]):
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return number, at + place + 1
+    return None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hta_graph.base.errors import OutputError, Remedy, TraceError
+from hta_graph.base.protobuf import read_varint
 from hta_graph.base.storage.atomic_write import new_folder
 from hta_graph.base.storage.location import Location, resolve_location
 from hta_graph.base.storage.output_paths import check_new_folder
@@ -145,12 +146,8 @@ def _split_messages(path: Location, raw: bytes) -> Iterator[bytes]:
 
 def _read_length(path: Location, raw: bytes, at: int) -> tuple[int, int]:
     """Return the length that stands at a byte, and where its message begins."""
-    length = 0
-    # Seven bits a byte, the lowest first; the highest bit says that another byte follows.
-    for place, byte in enumerate(raw[at : at + MAX_LENGTH_BYTES]):
-        length |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return length, at + place + 1
+    if found := read_varint(raw, at, MAX_LENGTH_BYTES):
+        return found
     is_short = at + MAX_LENGTH_BYTES > len(raw)
     cause = "is truncated in a length" if is_short else "is not a Chakra execution trace: no message length"
     raise TraceError(path, f"{cause} at byte {at:,}", "write it again" if is_short else "")

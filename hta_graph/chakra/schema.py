@@ -11,14 +11,13 @@ __all__ = ["COLLECTIVES", "NODE_TYPES", "DecodeError", "GlobalMetadata", "Node"]
 
 DESCRIPTOR = Path(__file__).with_name("et_def.binpb")
 """The schema as a serialized ``FileDescriptorProto``; ``python -m tests.generate`` makes it of ``et_def.proto``."""
-FILE_NAME = "hta_graph/et_def.proto"
 
 
 def _enum_numbers(enum: str) -> dict[str, int]:
     return {name: value.number for name, value in _FILE.enum_types_by_name[enum].values_by_name.items()}
 
 
-_FILE = load_schema(DESCRIPTOR, FILE_NAME)
+_FILE = load_schema(DESCRIPTOR)
 
 Node: Any = message_class(_FILE, "Node")
 """One node of a trace."""

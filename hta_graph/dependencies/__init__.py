@@ -6,5 +6,6 @@ context           what every rule is given: calls, launches, the profiler's sync
 wait_resolution   for which record each wait of a stream is; by timing where the file does not say
 inferred_waits    waits of which the file has no record at all
 graph_forks       for which nodes of other streams the nodes of a CUDA graph wait
+polling           for which work hosts wait that ask for it in loops
 host, streams, synchronization    the rules, one function for each kind of edge
 """

@@ -18,7 +18,7 @@ from hta_graph.base.arrays import distinct, find_sorted, first_of_runs, last_of_
 from hta_graph.dependencies.context import RuleContext, SyncKind
 from hta_graph.dependencies.stream_queues import SyncScopes
 from hta_graph.dependencies.wait_resolution import CHANCE, CLOSE_NS, NO_WORK, batches, ends_before, nearest_stream
-from hta_graph.model import Bools, EdgeRule, EventKind, Floats, Ints
+from hta_graph.model import Bools, EdgeRule, EventKind, Floats, Ids, Ints
 from hta_graph.trace.profiler_names import EVENT_QUERY_CALL, EVENT_RECORD_CALL, POLLING_CALL, STREAM_QUERY_CALL
 
 FEWEST_QUERIES = 3
@@ -75,9 +75,7 @@ class _Loops:
         first, last = np.flatnonzero(first_of_runs(loop)), np.flatnonzero(last_of_runs(loop))
         works = distinct(np.append(events.lane[events.kind == EventKind.CPU_OP], events.lane[context.launches[0]]))
         lane = events.lane[calls.event[query[last]]]
-        goes_on = last_of_runs(begins)[np.searchsorted(begins, loop[last], side="right") - 1]
-        after = np.searchsorted(begins, loop[last], side="right")
-        goes_on &= after < calls.first[lane + 1]
+        goes_on = np.searchsorted(begins, loop[last], side="right") < calls.first[lane + 1]
         chosen = goes_on & (last - first + 1 >= FEWEST_QUERIES) & np.isin(lane, works)
         self.first, self.before, self.last = (
             calls.event[query[at[chosen]]] for at in (first, np.maximum(last - 1, 0), last)
@@ -92,7 +90,10 @@ class _Loops:
         """
         streams = self._context.queues.enqueue_streams()
         width = len(streams) * len(places)
-        parts = [self._nearest(of, [place[of] for place in places], named[of]) for of in batches(len(self.last), width)]
+        parts = [
+            self._nearest(of, streams, [place[of] for place in places], named[of])
+            for of in batches(len(self.last), width)
+        ]
         column, chance = (np.concatenate(side) for side in zip(*parts, strict=True)) if parts else (named, named)
         believed = np.zeros(len(self.last), np.bool_)
         lane, shows = self._context.trace.events.lane[self.last], chance <= 1 / 2
@@ -106,10 +107,9 @@ class _Loops:
         stream = streams[column[found] % max(len(streams), 1)]
         return SyncScopes(self.last[found], stream, place, rule)
 
-    def _nearest(self, of: slice, places: list[Ints], named: Ints) -> tuple[Ints, Floats]:
+    def _nearest(self, of: slice, streams: Ids, places: list[Ints], named: Ints) -> tuple[Ints, Floats]:
         """Return which work ended in each loop's last period (-1: none), and how probable that is by chance."""
-        events, streams = self._context.trace.events, self._context.queues.enqueue_streams()
-        first, before, last = self.first[of], self.before[of], self.last[of]
+        events, first, before, last = self._context.trace.events, self.first[of], self.before[of], self.last[of]
         ends = np.concatenate([ends_before(self._context, streams, place) for place in places], axis=1)
         every = np.tile(streams, len(places))
         ends[(named >= 0)[:, None] & (every[None, :] != named[:, None])] = NO_WORK

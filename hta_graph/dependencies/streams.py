@@ -46,6 +46,7 @@ def execution(context: RuleContext) -> EdgeTable:
     return EdgeTable.of_kind(EdgeKind.EXECUTION, start_point(rows), end_point(rows))
 
 
+@memoized
 def stream_order(context: RuleContext) -> EdgeTable:
     """Link each activity to the next on its stream (device, context, stream).
 
@@ -53,11 +54,6 @@ def stream_order(context: RuleContext) -> EdgeTable:
     branches shown on one stream) start → start; the first that no longer overlaps follows the latest end so far. Where
     the recorder draws arrows between the nodes of a graph launch, the stream says nothing of these.
     """
-    return _along_streams(context)
-
-
-@memoized
-def _along_streams(context: RuleContext) -> EdgeTable:
     queues = context.queues
     follows = np.flatnonzero(~queues.is_stream_start())
     rows = queues.rows
@@ -122,7 +118,7 @@ def _around_graphs(context: RuleContext) -> EdgeTable:
     across = lane[tail] != lane[head]
     if queues.is_ordered.any():
         # Several heads or tails may show on one stream; stream order has one edge to each row.
-        in_turn = _along_streams(context)
+        in_turn = stream_order(context)
         before = np.full(len(lane), -1, np.int32)
         before[event_of(in_turn.target)] = event_of(in_turn.source)
         ordered = context.is_in_ordered_graph[tail] | context.is_in_ordered_graph[head]

@@ -496,8 +496,6 @@ def _recorded_by_others(context: RuleContext, calls: Ids) -> SyncScopes:
     Of all calls of a thread that are long enough to show it nearly all must return so, and not by chance. Where several
     streams may be meant, it is the one whose work ended the thread's usual time before.
     """
-    if not len(calls):
-        return SyncScopes.empty()
     events = context.trace.events
     thread, length = events.lane[calls], (events.end - events.start)[calls]
     found = _last_recorded(context, calls, np.zeros(len(calls), np.int64))

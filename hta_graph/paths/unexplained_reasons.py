@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.base.arrays import Columns, distinct, find_sorted, first_of_runs, last_at_most, take_or
+from hta_graph.base.arrays import Columns, distinct, first_of_runs, last_at_most, take_or
 from hta_graph.graph.dependency_graph import DependencyGraph, RankGraph
 from hta_graph.graph.points import event_of
 from hta_graph.graph.significance import RELEASED_WITHIN_NS, is_improbable
@@ -106,19 +106,18 @@ def holding_calls(graph: DependencyGraph, rows: Ids | Ints) -> Ids:
         stream 7      [a]        (runs, no row)           [b]
     """
     events, launching = graph.event_table, graph.launching_call
-    on_gpu = graph.is_gpu[rows]
-    own = np.where(on_gpu, launching[rows], rows)
     holds = np.flatnonzero(graph.event_flags.stream_holding_call).astype(np.int32)
     if not len(holds):
         return np.full(len(rows), -1, np.int32)
+    on_gpu = graph.is_gpu[rows]
+    own = np.where(on_gpu, launching[rows], rows)
     work = np.flatnonzero(graph.is_gpu)
     order = work[np.argsort(events.lane[work], kind="stable")]  # rows are in order of time
-    place = find_sorted(rows, work)
     before = np.full(len(events), -1, np.int32)
     follows = ~first_of_runs(events.lane[order])
     before[order[follows]] = order[np.flatnonzero(follows) - 1]
     launches = distinct(launching[launching >= 0]).astype(np.int32)
-    since = np.where(place >= 0, take_or(launching, before[rows]), _last_before(graph, launches, own))
+    since = np.where(on_gpu, take_or(launching, before[rows]), _last_before(graph, launches, own))
     found = _last_before(graph, holds, own)
     earliest = np.iinfo(np.int64).min
     is_between = take_or(events.start, found, otherwise=earliest) > take_or(events.start, since, otherwise=earliest)

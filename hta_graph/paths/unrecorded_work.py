@@ -284,10 +284,11 @@ def _short_replays(graph: DependencyGraph, launches: Ids) -> Ids:
     every, place = np.unique(call[nodes], return_inverse=True)
     names, name = np.unique(events.name[nodes], return_inverse=True)
     counts = summed_by(place * len(names) + name, np.ones(len(nodes), np.int64), len(every) * len(names))
-    kinds = np.unique(counts.reshape(len(every), len(names)), axis=0)
+    counts = counts.reshape(len(every), len(names))
+    kinds = np.unique(counts, axis=0)
     fullest = kinds[np.argsort(-kinds.sum(axis=1), kind="stable")[:FULLEST_REPLAYS]]
     asked = distinct(launches)
-    own = counts.reshape(len(every), len(names))[np.searchsorted(every, asked)]
+    own = counts[np.searchsorted(every, asked)]
     lacks = [
         (full > own).any(axis=1)
         & (np.minimum(full, own).sum(axis=1) >= ALIKE_SHARE * np.minimum(full.sum(), own.sum(axis=1)))

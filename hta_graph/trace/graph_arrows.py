@@ -41,7 +41,7 @@ def node_rows(
     """
     pairs = _pairs_by_id(arrows)
     lanes = Numbering()
-    lane_of_stream = lanes.codes(list(map(_printed_lane, streams)))
+    lane_of_stream = lanes.codes(stream[3:5] for stream in streams)
     rows = np.flatnonzero(kind_mask(columns["kind"], ON_STREAMS) & (columns["correlation"] > 0))
     lane = lane_of_stream[columns["stream"][rows]]
     is_instant = columns["start"][rows] == columns["end"][rows]
@@ -60,10 +60,6 @@ def node_rows(
         which = np.flatnonzero(found[0] < 0)
         found[:, which] = _rows_of_one_launch(source, target, columns["correlation"], which, alike[which], tolerance)
     return found[0], found[1]
-
-
-def _printed_lane(stream: tuple[Any, ...]) -> tuple[Any, ...]:
-    return stream[3:5]
 
 
 def _pairs_by_id(arrows: Iterable[Arrow]) -> list[tuple[Arrow, Arrow]]:

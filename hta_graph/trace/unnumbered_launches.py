@@ -59,8 +59,7 @@ def match_launches_by_arrows(trace: Trace) -> Trace:
     unnumbered = np.unique(call[correlation[call] <= 0])
     correlation[unnumbered] = max(int(correlation.max(initial=0)), 0) + 1 + np.arange(len(unnumbered))
     correlation[activity] = correlation[call]
-    counts = {**trace.diagnostics, "launches_by_arrow": len(np.unique(activity))}
-    return replace(trace, events=replace(events, correlation=freeze(correlation)), diagnostics=counts)
+    return _with_launches(trace, correlation, "launches_by_arrow", len(np.unique(activity)))
 
 
 def _pairs_of_ends(trace: Trace) -> list[tuple[ArrowEnd, ArrowEnd]]:

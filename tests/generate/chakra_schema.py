@@ -12,8 +12,8 @@ from google.protobuf import descriptor_pb2
 from hta_graph.chakra import schema as chakra
 from hta_graph.trace.pftrace import schema as perfetto
 
-SCHEMAS: dict[Path, str] = {chakra.DESCRIPTOR: chakra.FILE_NAME, perfetto.DESCRIPTOR: perfetto.FILE_NAME}
-"""Descriptors as they are shipped, and their names; the text stands next to each."""
+SCHEMAS: tuple[Path, ...] = (chakra.DESCRIPTOR, perfetto.DESCRIPTOR)
+"""Descriptors as they are shipped; the text stands next to each."""
 
 _COMMENT = re.compile(r"//.*")
 _BLOCK = re.compile(r"(message|enum)\s+(\w+)\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
@@ -27,8 +27,9 @@ _Field = descriptor_pb2.FieldDescriptorProto
 
 def descriptor_bytes(descriptor: Path) -> bytes:
     """Return a descriptor as it is shipped."""
-    text = descriptor.with_suffix(".proto").read_text(encoding="utf-8")
-    return bytes(_file_descriptor(text, SCHEMAS[descriptor]).SerializeToString())
+    source = descriptor.with_suffix(".proto")
+    named = _file_descriptor(source.read_text(encoding="utf-8"), f"hta_graph/{source.name}")
+    return bytes(named.SerializeToString())
 
 
 def _file_descriptor(text: str, name: str) -> Any:

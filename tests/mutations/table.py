@@ -284,7 +284,7 @@ test_known_tool_errors test_brute_force test_invariants test_host_poll test_stre
     streams.execution: exchange 2
     streams.launch: exchange 5
     streams.queue_full: exchange 6
-    streams._along_streams: boundary 1; bare 6; exchange 1; exchange 4
+    streams.stream_order: boundary 1; bare 6; exchange 1; exchange 4
     synchronization._names_its_event: drop 5
     synchronization.blocking_copy: exchange 3
     synchronization.host_poll: exchange 31

@@ -67,11 +67,10 @@ def with_batched_messages(graph: DependencyGraph, own: RankCommunications) -> Ra
         for message in listed:
             by_peer[message.peer].append(message)
         of_kernel[at] = list(by_peer.values())
-    places = [place for place in range(len(own)) for _ in of_kernel.get(place, [None])]
-    found = own.take(np.array(places, np.int64))
+    parts = [(place, part) for place in range(len(own)) for part in of_kernel.get(place, [None])]
+    found = own.take(np.array([place for place, _ in parts], np.int64))
     needed = found.needed.copy()
-    parts = iter([part for place in range(len(own)) for part in of_kernel.get(place, [None])])
-    for at, part in enumerate(parts):
+    for at, (_, part) in enumerate(parts):
         if part is not None:
             needed[at] = _fill(found, at, part, graph.rank)
     descriptions = group_descriptions(distributed, found.arguments["Process Group Name"])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, pairwise
 from typing import Any
 
-from hta_graph.base.protobuf import DecodeError
+from hta_graph.base.protobuf import DecodeError, read_varint
 from hta_graph.trace.pftrace.schema import TracePacket
 
 PACKET_TAG = 0x0A
@@ -21,8 +21,8 @@ STATE_CLEARED = 1
 """Of a packet's flags: what was interned before means nothing any more."""
 BEGIN, END = 1, 2
 """Types of track events; instants and counters are no slices."""
-TAG_AND_LENGTH = 11
-"""A tag and the longest length (bytes)."""
+LENGTH_BYTES = 10
+"""Of the longest length."""
 
 
 class CutError(Exception):
@@ -62,19 +62,12 @@ def _packet_in(held: bytearray, at: int, begin: int) -> tuple[int, int] | None:
     """Return where the content of the packet at a place begins and ends; None where more is needed."""
     if at >= len(held):
         return None
-    if held[at] != PACKET_TAG:
+    found = read_varint(held, at + 1, LENGTH_BYTES)
+    may_be_one = found is not None or len(held) <= at + LENGTH_BYTES
+    size, first = found or (0, 0)
+    if held[at] != PACKET_TAG or not may_be_one or size > LONGEST_PACKET:
         raise CutError(begin + at, is_end=False)
-    size = shift = 0
-    for place in range(at + 1, min(at + TAG_AND_LENGTH, len(held))):
-        size |= (held[place] & 0x7F) << shift
-        shift += 7
-        if held[place] < 0x80:
-            if size > LONGEST_PACKET:
-                raise CutError(begin + at, is_end=False)
-            return (place + 1, place + 1 + size) if place + 1 + size <= len(held) else None
-    if len(held) - at >= TAG_AND_LENGTH:
-        raise CutError(begin + at, is_end=False)
-    return None
+    return (first, first + size) if found and first + size <= len(held) else None
 
 
 @dataclass
@@ -91,6 +84,10 @@ class Slice:
     waits: tuple[int, ...] = ()
 
 
+Event = tuple[int, int, Slice | None]
+"""Track, time and slice (None: an end) of a begin or end."""
+
+
 @dataclass
 class Contents:
     """What the packets of a file hold; ``strays`` are ends of slices without a begin: track and time."""
@@ -102,8 +99,8 @@ class Contents:
     strays: list[tuple[int, int]] = field(default_factory=list)
     text_size: int = 0
     """How long (characters) the interned texts are, as often as they are used."""
-    _events: list[tuple[int, int, Slice | None]] = field(default_factory=list)
-    """Track, time and slice (None: an end) of each begin and end, in the order of the file."""
+    _events: list[Event] = field(default_factory=list)
+    """Each begin and end, in the order of the file."""
     _interned: dict[int, _Interned] = field(default_factory=dict)
 
     def add(self, packet: Any) -> None:
@@ -163,9 +160,6 @@ class Contents:
             else:
                 self.strays.append((track, time))
         self._events = []
-
-
-Event = tuple[int, int, Slice | None]
 
 
 def _without_tables(runs: list[list[Event]]) -> Iterator[list[Event]]:

@@ -9,9 +9,6 @@ from hta_graph.base.protobuf import load_schema, message_class
 
 DESCRIPTOR = Path(__file__).with_name("perfetto.binpb")
 """The schema as a serialized ``FileDescriptorProto``; ``python -m tests.generate`` makes it of ``perfetto.proto``."""
-FILE_NAME = "hta_graph/perfetto.proto"
 
-_SCHEMA = load_schema(DESCRIPTOR, FILE_NAME)
-
-TracePacket: Any = message_class(_SCHEMA, "TracePacket")
+TracePacket: Any = message_class(load_schema(DESCRIPTOR), "TracePacket")
 """One packet of a trace."""

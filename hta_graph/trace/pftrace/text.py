@@ -54,18 +54,15 @@ def kineto_text(path: Location, pieces: Iterable[bytes], report: Callable[[str],
     contents.pair()
     _check_categories(path, contents, damage)
     rows = chain(_name_rows(contents), _slice_rows(contents), _stage_rows(contents))
-    times = [item.start for item in chain(contents.slices, contents.stages)]
-    base = min(times, default=0)
-    between = b'{"schemaVersion":1,"baseTimeNanoseconds":%d,"traceEvents":[\n' % base
-    piece = bytearray()
+    base = min((item.start for item in chain(contents.slices, contents.stages)), default=0)
+    piece, between = bytearray(b'{"schemaVersion":1,"baseTimeNanoseconds":%d,"traceEvents":[\n' % base), b""
     for row in rows:
         piece += between + _encode(_relative(row, base))
         between = b",\n"
         if len(piece) >= PIECE:
             yield bytes(piece)
             piece.clear()
-    yield bytes(piece)
-    yield (between if between != b",\n" else b"") + (b"" if damage else b"\n]}\n")
+    yield bytes(piece) + (b"" if damage else b"\n]}\n")
 
 
 def _relative(row: Row, base: int) -> Row:
@@ -119,9 +116,11 @@ def _slice_rows(contents: Contents) -> Iterator[Row]:
 def _stage_rows(contents: Contents) -> Iterator[Row]:
     """Yield what GPUs did, and the arrows from the nodes of graphs to those that waited for them."""
     by_number = {item.number: item for item in contents.stages}
-    arrow = FIRST_NODE_ARROW
     for item in contents.stages:
-        args = _stage_args(item)
+        item.args = _stage_args(item)
+    arrow, category = FIRST_NODE_ARROW, LAUNCH_ARROWS[0]
+    for item in contents.stages:
+        args = item.args
         name = f"{item.name}: {args['host fn']}" if item.category == "HostNode" and "host fn" in args else item.name
         yield {
             "ph": "X", "cat": CATEGORY_OF_STAGE.get(item.category, item.category), "name": name,
@@ -130,8 +129,7 @@ def _stage_rows(contents: Contents) -> Iterator[Row]:
         }  # fmt: skip
         for source in filter(None, map(by_number.get, item.waits)):
             for own, time, phase in ((source, source.end, {"ph": "s"}), (item, item.start, {"ph": "f", "bp": "e"})):
-                place = {"pid": own.track, "tid": _stage_args(own).get("stream", -1)}
-                category = LAUNCH_ARROWS[0]
+                place = {"pid": own.track, "tid": own.args.get("stream", -1)}
                 yield {**phase, "id": arrow, **place, "ts": time, "cat": category, "name": category}
             arrow += 1
 
