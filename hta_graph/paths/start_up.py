@@ -19,6 +19,7 @@ from hta_graph.model import EdgeKind, EventKind, Ids, Ints
 from hta_graph.paths.gpu_activity import activities
 from hta_graph.paths.intervals import Intervals, union
 from hta_graph.paths.time_accounting import profiler_calls
+from hta_graph.paths.unrecorded_work import captures
 
 LOADING_NS = 100_000
 """A launch takes 2 to 20 µs, and code of one kernel 0.1 ms to seconds to load."""
@@ -120,20 +121,7 @@ def _spans(graph: DependencyGraph) -> list[tuple[Ids, Intervals]]:
     for lane in distinct(events.lane[places]).tolist():
         own = places[events.lane[places] == lane]
         found.append((np.array([lane], np.int32), union(events.start[own], events.end[own])))
-    return [*found, *_captures(graph)]
-
-
-def _captures(graph: DependencyGraph) -> list[tuple[Ids, Intervals]]:
-    """Return when a graph is captured, for all threads of the rank: what is launched then does not run."""
-    events, flags, found = graph.event_table, graph.event_flags, []
-    begins, ends = np.flatnonzero(flags.capture_call), np.flatnonzero(flags.capture_end_call)
-    for part in graph.rank_graphs:
-        lanes = np.flatnonzero(graph.rank_index_of_lane == part.index).astype(np.int32)
-        start = events.start[begins[graph.rank_index_of(begins) == part.index]]
-        if len(start):
-            end = np.append(np.sort(events.end[ends[graph.rank_index_of(ends) == part.index]]), events.end.max())
-            found.append((lanes, union(start, end[np.searchsorted(end[:-1], start)])))
-    return found
+    return [*found, *captures(graph)]
 
 
 def time_in_start_up(graph: DependencyGraph, lane: Ids, start: Ints, end: Ints) -> Ints:

@@ -169,12 +169,25 @@ def rows_of_gpu_use(graph: DependencyGraph) -> tuple[Bools, Bools, Bools]:
     return marked[0], marked[1], marked[2]
 
 
+def captures(graph: DependencyGraph) -> list[tuple[Ids, Intervals]]:
+    """Return when a graph is captured, with the lanes of its rank: what is launched then on any does not run."""
+    events, flags, found = graph.event_table, graph.event_flags, []
+    begins, ends = np.flatnonzero(flags.capture_call), np.flatnonzero(flags.capture_end_call)
+    for part in graph.rank_graphs if len(begins) else ():
+        lanes = np.flatnonzero(graph.rank_index_of_lane == part.index).astype(np.int32)
+        start = events.start[begins[graph.rank_index_of(begins) == part.index]]
+        if len(start):
+            end = np.append(np.sort(events.end[ends[graph.rank_index_of(ends) == part.index]]), events.end.max())
+            found.append((lanes, union(start, end[np.searchsorted(end[:-1], start)])))
+    return found
+
+
 def _is_captured(graph: DependencyGraph, calls: Ids | Ints) -> Bools:
-    """Mark calls between the begin and the end of a capture: what they launch runs with the graph."""
-    events, flags = graph.event_table, graph.event_flags
-    begins, ends = np.sort(events.start[flags.capture_call]), np.sort(events.start[flags.capture_end_call])
-    at = events.start[calls]
-    found: Bools = np.searchsorted(begins, at, side="right") > np.searchsorted(ends, at)
+    """Mark the calls of captures: what they launch runs with the graph."""
+    at, lane, found = graph.event_table.start[calls], graph.event_table.lane[calls], np.zeros(len(calls), np.bool_)
+    for lanes, when in captures(graph):
+        inside = np.searchsorted(when.start, at, side="right") > np.searchsorted(when.end, at, side="right")
+        found |= inside & np.isin(lane, lanes)
     return found
 
 

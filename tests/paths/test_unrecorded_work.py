@@ -14,7 +14,7 @@ from analyses.declare.scope import whole
 from analyses.questions import idle_time, temporal_breakdown
 from analyses.questions.catalogue import analysis
 from hta_graph.paths.engine_step_table import engine_step_table
-from hta_graph.paths.unrecorded_work import lost_launches, unrecorded_times, unrecorded_work
+from hta_graph.paths.unrecorded_work import lost_launches, rows_of_gpu_use, unrecorded_times, unrecorded_work
 from hta_graph.what_if.bounds import Bounds
 from hta_graph.what_if.reliability import reliability
 from hta_graph.what_if.replay import replay_graph
@@ -24,6 +24,7 @@ from tests.simulator import Dialect, random_program, simulate, write
 from tests.support.command_line import run_command
 from tests.support.cuda_graph_replay import replayed_graph
 from tests.support.deep_tests import deep
+from tests.support.rank_builder import RankBuilder
 from tests.support.shared_traces import SHARED
 from tests.support.trace_builder import TraceBuilder
 
@@ -178,6 +179,22 @@ def test_what_is_captured_runs_later_and_is_not_lost(tmp_path: Path) -> None:
     trace.call("cudaLaunchKernel", 5_010, 5_015, 901)
     trace.call("cudaStreamEndCapture", 5_020, 5_021, 902)
     assert not len(lost_launches(trace.graph(tmp_path)))
+
+
+def test_what_one_rank_captures_hides_no_call_of_another_one(tmp_path: Path) -> None:
+    """Nor a capture that began before the recording what comes behind the next one."""
+    traces = [RankBuilder(rank, 2) for rank in range(2)]
+    traces[0].call("cudaStreamEndCapture", -20, -15, 1)
+    traces[0].call("cudaStreamBeginCapture", 0, 5, 2)
+    for rank, trace in enumerate(traces):
+        trace.collective(-100, (-90, -50), 8)
+        trace.call("cudaLaunchKernel", 10, 20, 3)
+        trace.call("cudaLaunchKernel", 70, 80, 4)
+        trace.launch("gemm", (90, 95), (100, 110 + rank), 5)
+    traces[0].call("cudaStreamEndCapture", 50, 55, 6)
+    job = hg.read_job([trace.write(tmp_path / f"rank{at}.json") for at, trace in enumerate(traces)])
+    rows = np.flatnonzero(rows_of_gpu_use(job)[0])
+    assert np.bincount(job.rank_index_of(rows)).tolist() == [3, 4]
 
 
 def test_of_two_calls_inside_each_other_one_has_the_row(tmp_path: Path) -> None:
