@@ -88,10 +88,6 @@ class PathFacts:
         """Return the share of the window."""
         return ns / self.length_ns
 
-    def timed(self, ns: int) -> str:
-        """Print a time with its share of the window."""
-        return time_and_share(ns, self.length_ns)
-
     def main_rank(self, chosen: Bools) -> int | None:
         """Return the rank of a job that four fifths of some pieces are on; none without one, or of a single rank."""
         parts = self.graph.rank_graphs

@@ -53,15 +53,13 @@ def saves_less(what: str, saved: str, *, halved: bool) -> str:
 PLURAL = frozenset({"GPU copies", "kernel gaps"})
 """Names of classes that are plurals."""
 
-START_UP, RECORDED_LATER = "one-time start-up", "recorded later"
+START_UP = "one-time start-up"
 
 
-def bound_by_advice(
-    window: str, what: str, condition: str, found: Shorter, lengths: Sequence[str], *, has_gpu_rows: bool
-) -> str:
-    """Say what bounds a window where following a piece of advice saves more than any cause costs: the headline."""
-    first = _first_words(window, has_gpu_rows=has_gpu_rows)
-    return f"{first} bound by {what}; {condition}, {_shorter(found, is_little=False)}; {', '.join(lengths)}"
+def bound_by_start_up(window: str, found: Shorter, lengths: Sequence[str], *, has_gpu_rows: bool) -> str:
+    """Say what bounds a window most of which happens once: the headline."""
+    first, shorter = _first_words(window, has_gpu_rows=has_gpu_rows), _shorter(found, is_little=False)
+    return f"{first} bound by {START_UP}; recorded later, {shorter}; {', '.join(lengths)}"
 
 
 def _first_words(window: str, *, has_gpu_rows: bool) -> str:
@@ -146,13 +144,10 @@ def no_prediction(reason: str, share: float) -> str:
     return f"; savings are unknown, because {untrusted(reason, share)}"
 
 
-def doubt(
-    fixed_share: float, inferred_share: float, *, waiting: bool, polling: bool, is_low: bool = False
-) -> str:  # fmt: skip
+def doubt(fixed_share: float, inferred_share: float, *, waiting: bool, polling: bool) -> str:
     """Doubt a prediction, right behind it: what it may include, or what most of it rests on."""
     parts = [
         *(["may include waiting for other ranks"] if waiting else []),
-        *(["low confidence"] if is_low else []),
         *(["uncertain: the host may be polling"] if polling else []),
         *([f"uncertain: {brief_share(fixed_share)} of the path is fixed in replay"] if fixed_share else []),
         *([f"uncertain: {brief_share(inferred_share)} of the path is on inferred edges"] if inferred_share else []),

@@ -138,10 +138,8 @@ def host_waits(facts: PathFacts) -> HostWaits:
     launched = facts.graph.edges_at(chain.edges[ROLE[kinds] == EdgeRole.LAUNCH]).target_ns
     back_on_gpu = _first_after(waits.target_ns, launched, window.end_ns)
     resumed = np.minimum(_first_after(waits.target_ns, facts.work.start, window.end_ns), back_on_gpu)
-    idle, host = (
-        _time_after(works.subtract(facts.busy_or_unknown), begin, resumed),
-        _time_after(works, begin, back_on_gpu),
-    )
+    idle = _time_after(works.subtract(facts.busy_or_unknown), begin, resumed)
+    host = _time_after(works, begin, back_on_gpu)
     return HostWaits(waits.target, waits.inferred, begin, idle, host, *classify_waits(facts, waits.target))
 
 

@@ -88,7 +88,7 @@ def saved_on_time(found: JobVerdict) -> list[str]:
         return []
     least, ranks = NOTHING_SAVED * found.late_ranks_save_ns, [one.rank for one in found.late_ranks]
     alone = [one for one in found.late_ranks if one.saves_ns >= least]
-    total = f"{_ranks_named(ranks)} on time would save {brief_duration(found.late_ranks_save_ns)} of a step"
+    total = f"{ranks_named(ranks)} on time would save {brief_duration(found.late_ranks_save_ns)} of a step"
     if not alone:
         return [f"{total}; one of them alone would save nothing."]
     named = [f"rank {one.rank} alone {brief_duration(one.saves_ns)}" for one in alone]
@@ -185,7 +185,7 @@ def most_of_the_waiting(found: JobVerdict, caused_ns: Mapping[int, int]) -> list
     share = brief_share(most / total)
     of = "of the waiting with a known cause"
     if len(ranks) > 1:
-        return [f"{_ranks_named(ranks)} each cause about the same, {share} {of}."]
+        return [f"{ranks_named(ranks)} each cause about the same, {share} {of}."]
     return [f"Rank {ranks[0]} causes the most, {'all' if most == total else share} {of}."]
 
 
@@ -206,10 +206,10 @@ def with_recording(
     return [*said, *begun, *not_given(missing)] if found.firmness != "none" else [*begun, *said, *not_given(missing)]
 
 
-def _ranks_named(ranks: Sequence[int]) -> str:
+def ranks_named(ranks: Sequence[int]) -> str:
     """Name ranks, or count many.
 
-    >>> _ranks_named([3]), _ranks_named([0, 2]), _ranks_named([0, 1, 2, 3])
+    >>> ranks_named([3]), ranks_named([0, 2]), ranks_named([0, 1, 2, 3])
     ('Rank 3', 'Ranks 0 and 2', '4 ranks')
     """
     if len(ranks) > RANKS_NAMED:
@@ -241,7 +241,7 @@ def not_given(ranks: Sequence[int]) -> list[str]:
 ['9 ranks have no trace; whether they delay the others is unknown.'], [])
     """
     has, delay = ("has", "it delays") if len(ranks) == 1 else ("have", "they delay")
-    return [f"{_ranks_named(ranks)} {has} no trace; whether {delay} the others is unknown."] if ranks else []
+    return [f"{ranks_named(ranks)} {has} no trace; whether {delay} the others is unknown."] if ranks else []
 
 
 def _part(found: JobVerdict) -> str:

@@ -107,7 +107,7 @@ def command_groups() -> dict[str, list[Command | CommandGroup]]:
 
     names = {group: [*files] for group, files in FILES.items()}
     for entry in CATALOGUE:
-        names["each rank" if entry.from_summaries == "no" else "multiple ranks"].append(entry.name)
+        names["multiple ranks" if entry.from_summaries else "each rank"].append(entry.name)
     return {group: list(filter(None, map(command_named, within))) for group, within in names.items()}
 
 

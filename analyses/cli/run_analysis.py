@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from analyses.declare.answer import Answer
-    from analyses.declare.description import FromSummaries, IndexEntry
+    from analyses.declare.description import IndexEntry
     from analyses.declare.scope import Scope
     from hta_graph.graph.dependency_graph import DependencyGraph
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 def run_analysis(entry: IndexEntry, options: argparse.Namespace) -> None:
     """Run one analysis on every rank and write its answer."""
     window_args = WindowArgs.of(options)
-    graphs, outputs = read_ranks(RankInputs.of(options), window_args, entry.from_summaries), Outputs.of(options)
+    graphs = read_ranks(RankInputs.of(options), window_args, from_summaries=entry.from_summaries)
+    outputs = Outputs.of(options)
     scopes = scopes_of(graphs, window_args)
     begin_stage(f"computing {entry.name}")
     analysis = catalogue.analysis(entry.name)
@@ -43,12 +44,12 @@ def run_analysis(entry: IndexEntry, options: argparse.Namespace) -> None:
 
 
 def read_ranks(
-    ranks: RankInputs, window_args: WindowArgs, from_summaries: FromSummaries = "no"
+    ranks: RankInputs, window_args: WindowArgs, *, from_summaries: bool = False
 ) -> dict[int, DependencyGraph]:
     """Read the graphs of all ranks; ``from_summaries`` is whether rank summaries answer the question."""
     if not window_args.per_step and not window_args.names_nothing:
         window_args.window()  # an invalid window is refused before anything is read
-    return ranks.graphs_by_rank(few=None if from_summaries == "no" else window_args.summary_with_causes)
+    return ranks.graphs_by_rank(few=window_args.summary_with_causes if from_summaries else None)
 
 
 def scopes_of(graphs: Mapping[int, DependencyGraph], window_args: WindowArgs) -> list[Scope]:

@@ -34,9 +34,6 @@ READERS: Mapping[FlagReader, Callable[[str], Any]] = {
     "text": str,
 }
 
-FromSummaries = Literal["no", "with causes"]
-"""Whether rank summaries answer a question, which then contain the causes of waits."""
-
 
 # Nobody compares or prints these, and the methods for that would take a millisecond to make at each start.
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,7 +95,7 @@ class Description:
         examples: command lines on the traces of ``hta-graph demo --traces DIR``, the last one of the command itself.
         page: its page of the manual, in ``docs/``.
         flags: its own options: the arguments of ``answer``.
-        from_summaries: whether rank summaries answer it; such an analysis compares ranks.
+        from_summaries: whether rank summaries, with causes of waits, answer it; such an analysis compares ranks.
     """
 
     name: str
@@ -107,7 +104,7 @@ class Description:
     examples: tuple[str, ...]
     page: str = "tables.md"
     flags: tuple[Flag, ...] = ()
-    from_summaries: FromSummaries = "no"
+    from_summaries: bool = False
 
     def flags_in(self, options: argparse.Namespace) -> dict[str, Any]:
         """Return the arguments of ``answer`` from parsed options."""

@@ -64,6 +64,8 @@ from hta_graph.what_if.scenarios import NamedScenario, scenario
 
 Kind = Literal["scenario", "rank", "cause", "item", "recording"]
 Confidence = Literal["high", "medium", "low", "unknown"]
+Trust = tuple[Confidence, str | None]
+"""How sure a saving is, and why not more so."""
 
 WORTH: Mapping[tuple[Kind, Confidence], float] = {
     ("rank", "high"): 1.0,
@@ -110,8 +112,7 @@ class WindowFinding:
     """One thing that a window shows, what it would save (ns), and how sure that is.
 
     ``change`` are the arguments of what-if that reproduce the saving, where there are some; ``saves_ns`` is by replay,
-    no more than ``saves_at_most_ns``, what rows allow (``is_at_most``: less may be saved, too); ``expected_ns`` is what
-    such a claim is worth. None: unknown.
+    no more than ``saves_at_most_ns``, what rows allow (``is_at_most``: less may be saved, too). None: unknown.
     ``said`` names it with its saving; ``word`` is its kind in a sentence; ``advice`` is the rule's finding behind it.
     """
 
@@ -123,11 +124,15 @@ class WindowFinding:
     change: Sequence[str] = ()
     saves_ns: int | None = None
     saves_at_most_ns: int | None = None
-    expected_ns: int | None = None
     confidence: Confidence = "high"
     reason: str | None = None
     is_at_most: bool = False
     advice: PathFinding | None = field(default=None, repr=False)
+
+    @property
+    def expected_ns(self) -> int | None:
+        """What such a claim is worth; None if what it saves is unknown."""
+        return None if self.saves_ns is None else round(self.saves_ns * WORTH.get((self.kind, self.confidence), 0.0))
 
     @property
     def lead(self) -> str:
@@ -172,7 +177,7 @@ def judgement(facts: PathFacts) -> list[WindowFinding]:
     """
     # Ranks last: other steps are replayed for them, and one window is kept ready.
     found = [*judged_advice(facts), *_causes(facts), *_items(facts)]
-    return _in_order(facts, [*_ranks(facts), *found])
+    return _in_order(facts, [*(_of_rank(facts, one) for one in _delaying(facts)), *found])
 
 
 @memoized
@@ -260,11 +265,10 @@ def _of_advice(facts: PathFacts, advice: PathFinding) -> WindowFinding:
         word=word,
         said=name
         if kind == "recording"
-        else _said(facts, name, saved, most, _sure(confidence, doubt), is_cut=advice.is_cut),
+        else _said(facts, name, saved, most, (confidence, doubt), is_cut=advice.is_cut),
         change=_arguments(facts, advice),
         saves_ns=saved,
         saves_at_most_ns=saved if advice.is_cut else most,
-        expected_ns=_expected(kind, confidence, saved),
         confidence=confidence,
         reason=doubt,
         is_at_most=advice.is_cut,
@@ -272,7 +276,7 @@ def _of_advice(facts: PathFacts, advice: PathFinding) -> WindowFinding:
     )
 
 
-def _trust_of_advice(facts: PathFacts, advice: PathFinding) -> tuple[Confidence, str | None]:
+def _trust_of_advice(facts: PathFacts, advice: PathFinding) -> Trust:
     """Say how sure it is what following advice saves, and why not more so."""
     kind = RULES[advice.rule].kind
     if kind == "recording":
@@ -288,21 +292,19 @@ def _trust_of_advice(facts: PathFacts, advice: PathFinding) -> tuple[Confidence,
     return advice.confidence, advice.doubt or INFERRED
 
 
-def _sure(confidence: str, reason: str | None) -> str:
-    """Say how sure a saving is; why, where it may be no saving at all."""
-    why = f": {reason}" if reason in (MAY_BE_WAITING, POLLING) else ""
-    return f"{confidence} confidence{why}"
-
-
 def _said(
-    facts: PathFacts, name: str, saved: int | None, most: int | None, sure: str, *, is_cut: bool = False, when: str = ""
+    facts: PathFacts, of: str, saved: int | None, most: int | None, sure: Trust, *, is_cut: bool = False, when: str = ""
 ) -> str:
-    """Name something with its saving, and how sure that is; ``when`` it is made, behind a blank."""
+    """Name something with its saving, and how sure that is; why, where it may be no saving at all.
+
+    ``when`` is when it is made, behind a blank.
+    """
     if saved:
-        return f"{name}, {'at most ' * is_cut}{facts.saving(saved)}{when}, {sure}"
+        why = f": {sure[1]}" if sure[1] in (MAY_BE_WAITING, POLLING) else ""
+        return f"{of}, {'at most ' * is_cut}{facts.saving(saved)}{when}, {sure[0]} confidence{why}"
     if saved == 0:
-        return f"{name}, saves nothing"
-    return f"{name}, {f'at most {facts.saving(most)}, ' if most else ''}savings unknown"
+        return f"{of}, saves nothing"
+    return f"{of}, {f'at most {facts.saving(most)}, ' if most else ''}savings unknown"
 
 
 def _arguments(facts: PathFacts, advice: PathFinding) -> list[str]:
@@ -314,16 +316,8 @@ def _arguments(facts: PathFacts, advice: PathFinding) -> list[str]:
     return ["--scenario", str(change) if isinstance(change, NamedScenario) else f"{ADVICE}={advice.rule}"]
 
 
-def _expected(kind: Kind, confidence: Confidence, saved: int | None) -> int | None:
-    return None if saved is None else round(saved * WORTH.get((kind, confidence), 0.0))
-
-
-def _ranks(facts: PathFacts) -> list[WindowFinding]:
-    """Return the rank of a job that delays the others, as fast as they are."""
-    return [_of_rank(facts, one) for one in _delaying(facts)]
-
-
 def _delaying(facts: PathFacts) -> list[PathFinding]:
+    """Return the verdict on the rank of a job that delays the others, if it names one."""
     found = priced_verdict(facts)
     return [one for one in found if one.rule == "held_up_by_rank" and one.evidence["rank"] is not None]
 
@@ -335,10 +329,9 @@ def _of_scenario(facts: PathFacts, change: str, saved: int) -> WindowFinding:
         kind="scenario",
         name=change,
         word="scenario",
-        said=_said(facts, f"--scenario {change}", saved, None, _sure("medium", None)),
+        said=_said(facts, f"--scenario {change}", saved, None, ("medium", None)),
         change=["--scenario", change],
         saves_ns=saved,
-        expected_ns=_expected("scenario", "medium", saved),
         confidence="medium",
         reason=NO_BOUND,
     )
@@ -352,11 +345,10 @@ def _of_rank(facts: PathFacts, found: PathFinding) -> WindowFinding:
         kind="rank",
         name=name,
         word="change",
-        said=_said(facts, name, saved, found.saves_at_most_ns, _sure(confidence, reason), is_cut=found.is_cut),
+        said=_said(facts, name, saved, found.saves_at_most_ns, (confidence, reason), is_cut=found.is_cut),
         change=["--scenario", like_others(rank)],
         saves_ns=saved,
         saves_at_most_ns=found.bound_ns,
-        expected_ns=_expected("rank", confidence, saved),
         confidence=confidence,
         reason=reason,
         is_at_most=found.is_cut,
@@ -364,7 +356,7 @@ def _of_rank(facts: PathFacts, found: PathFinding) -> WindowFinding:
     )
 
 
-def _trust_of_rank(facts: PathFacts, found: PathFinding) -> tuple[Confidence, str | None]:
+def _trust_of_rank(facts: PathFacts, found: PathFinding) -> Trust:
     """Say how sure it is what a rank like the others saves: steps of the job differ, and so will another run."""
     saved, rank = found.saves_ns, found.evidence["rank"]
     if saved is None:
@@ -416,7 +408,7 @@ def _causes(facts: PathFacts) -> list[WindowFinding]:
     return [first, *rest] if all((one.expected_ns or 0) <= alike for one in rest) else found
 
 
-def _trust(gains: Gains, gain: Gain) -> tuple[Confidence, str | None]:
+def _trust(gains: Gains, gain: Gain) -> Trust:
     """Say how sure it is what a window saves without a cause, and why not more so."""
     trusted = gains.trusted(gain.cause)
     if trusted.reason:
@@ -436,7 +428,7 @@ def _trust(gains: Gains, gain: Gain) -> tuple[Confidence, str | None]:
     return ("medium", OTHER_PATH) if gain.changes_path else ("high", None)
 
 
-def _trust_of_path(facts: PathFacts, trusted: Reliability) -> tuple[Confidence, str | None]:
+def _trust_of_path(facts: PathFacts, trusted: Reliability) -> Trust:
     """Say how sure it can be at most what anything on a path saves: of a rank alone, others may make it wait."""
     if trusted.fixed_share >= DOUBTFUL_SHARE:
         return "low", untrusted("fixed", trusted.fixed_share)
@@ -457,11 +449,10 @@ def _of_cause(facts: PathFacts, gains: Gains, gain: Gain, confidence: Confidence
         kind="cause",
         name=words,
         word="cause",
-        said=_said(facts, words, saved, None, _sure(confidence, reason), is_cut=is_cut, when=when),
+        said=_said(facts, words, saved, None, (confidence, reason), is_cut=is_cut, when=when),
         change=list(chain.from_iterable(("--scale", one) for one in classes)),
         saves_ns=saved,
         saves_at_most_ns=gain.bound_ns,
-        expected_ns=_expected("cause", confidence, saved),
         confidence=confidence,
         reason=reason,
         is_at_most=is_cut,
@@ -469,7 +460,7 @@ def _of_cause(facts: PathFacts, gains: Gains, gain: Gain, confidence: Confidence
 
 
 def cause_words(facts: PathFacts, cause: str) -> str:
-    """Name a cause: a class, or several."""
+    """Name a cause: a class, several, or start-up."""
     named = {HOST_WORK: headline.HOST_WORK, GLOO: headline.GLOO, "start_up_recorded": headline.START_UP}
     return named.get(cause) or short_labels(facts.graph)[cause]
 
@@ -503,18 +494,17 @@ def _of_item(facts: PathFacts, one: Opportunity, gain: Gain) -> WindowFinding:
         kind="item",
         name=one.what,
         word=f"single {one.kind} at 2x",
-        said=_said(facts, name, saved, None, _sure(confidence, reason), is_cut=gain.is_cut),
+        said=_said(facts, name, saved, None, (confidence, reason), is_cut=gain.is_cut),
         change=["--scale", f"{one.what}=0.5"],
         saves_ns=saved,
         saves_at_most_ns=gain.bound_ns,
-        expected_ns=_expected("item", confidence, saved),
         confidence=confidence,
         reason=reason,
         is_at_most=gain.is_cut,
     )
 
 
-def _trust_of_item(facts: PathFacts, one: Opportunity, gain: Gain) -> tuple[Confidence, str | None]:
+def _trust_of_item(facts: PathFacts, one: Opportunity, gain: Gain) -> Trust:
     if has_partial_rows(facts.graph):
         return ("low", MAY_BE_WAITING) if _returns_when_another_came(one) else ("medium", NO_BOUND)
     found = reliability(priced_base(facts))
@@ -629,9 +619,7 @@ def bound_by_start_up(facts: PathFacts, finding: PathFinding, start_up: PathFind
     time_ns = min(int(start_up.evidence["time_ns"]), facts.priced.not_computing_ns)
     shorter = headline.Shorter(facts.saving_of(time_ns), facts.priced_name, at_most=False, doubt="")
     window, lengths = headline_subject(facts.of_window), headline_lengths(facts.of_window)
-    text = headline.bound_by_advice(
-        window, headline.START_UP, headline.RECORDED_LATER, shorter, lengths, has_gpu_rows=facts.has_gpu_rows
-    )
+    text = headline.bound_by_start_up(window, shorter, lengths, has_gpu_rows=facts.has_gpu_rows)
     evidence = {**finding.evidence, "cause": start_up.rule, "cause_ns": time_ns, "at_double_speed": False}
     bound_ns = facts.priced.not_computing_ns
     return replace(finding, text=text, detail="", evidence=evidence, saves_ns=time_ns, bound_ns=bound_ns)
@@ -742,11 +730,10 @@ def _others(facts: PathFacts, gains: Gains, cause: str) -> list[tuple[str, float
 
 def _doubt(gains: Gains, cause: str) -> str:
     """Say what a prediction rests on where that is too much, and what may be in communication of a single rank."""
-    waiting = cause in COMMUNICATION
     fixed, inferred = gains.trusted(cause).fixed_share, inferred_share(gains.base)
     return headline.doubt(
         fixed * (fixed >= DOUBTFUL_SHARE),
         inferred * (inferred >= INFERRED_SHARE),
-        waiting=waiting,
+        waiting=cause in COMMUNICATION,
         polling=cause == HOST_WORK and may_be_polling(gains.facts),
     )

@@ -331,9 +331,9 @@ def priced_advice(facts: PathFacts) -> list[PathFinding]:
     every = with_what_windows_show(facts, with_savings(facts, advice_of(facts)))
     found = [one for one in every if one.saves_ns is None or facts.is_worth(one.saves_ns)]
     # Summaries of ranks, which answer as whole ones do without replay, do not show which launched work starts late.
-    if not has_partial_rows(facts.graph) and any(one.rule == "launch_bound" for one in found):
-        starts_late = facts.has_gpu_rows and path_waits_on_launched_work(facts.path)
-        found = [one for one in found if not starts_late or one.rule != "launch_bound"]
+    may_start_late = not has_partial_rows(facts.graph) and facts.has_gpu_rows
+    if may_start_late and any(one.rule == "launch_bound" for one in found) and path_waits_on_launched_work(facts.path):
+        return [one for one in found if one.rule != "launch_bound"]
     return found
 
 

@@ -18,6 +18,7 @@ from analyses.display.phrases import SAVINGS_OVERLAP, untrusted
 from analyses.display.sentence_format import as_sentence, brief_duration, brief_share, counted, quoted
 from analyses.judgement.findings import (
     LEAST_SHARE,
+    LONGEST_NAME,
     bound_by_start_up,
     cause_words,
     is_mostly_start_up,
@@ -302,7 +303,6 @@ NOTHING_SUGGESTED = "nothing_suggested"
 """The name of the finding that says why there is no advice."""
 
 CANDIDATES_NAMED = 3
-LONGEST_CANDIDATE = 60
 
 
 def nothing_suggested(facts: PathFacts) -> PathFinding:
@@ -332,7 +332,7 @@ def nothing_suggested(facts: PathFacts) -> PathFinding:
 
 
 def _candidate_name(one: Opportunity) -> str:
-    return f"{one.kind} {shorten_middle(short_name(one.name), LONGEST_CANDIDATE)}"
+    return f"{one.kind} {shorten_middle(short_name(one.name), LONGEST_NAME)}"
 
 
 POLLING = "The host may be polling, so nothing about its own work is suggested."

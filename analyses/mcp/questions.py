@@ -286,8 +286,7 @@ def answer_of(name: str, asked: Question, **flags: Any) -> Draft:
     """Return the answer of an analysis of the catalogue."""
     held, window = asked.held(), asked.window
     question = analysis(name)
-    compares = question.from_summaries != "no"
-    graphs = held.ranks_with_causes(window) if compares else held.ranks
+    graphs = held.ranks_with_causes(window) if question.from_summaries else held.ranks
     job = list(graphs.values())
     scopes = [scope for rank, graph in graphs.items() for scope in window.scopes(rank, graph, job)]
     found = held.once((name, window, *flags.items()), lambda: question.answer_about(scopes, **flags).on_command_line())

@@ -9,17 +9,18 @@ import numpy as np
 import pandas as pd
 
 from analyses.advice import job_verdict
-from analyses.advice.job_verdict import ABOUT_AS_MUCH, RANKS_NAMED
+from analyses.advice.job_verdict import ABOUT_AS_MUCH
 from analyses.declare.analysis import Analysis
 from analyses.declare.answer import Answer
 from analyses.declare.columns import GROUP_KIND, Table, boolean, byte_count, integer, ns, number, rate, text
 from analyses.declare.scope import Scope, ranks_with_several_gpus
 from analyses.declare.tables import joined
 from analyses.display.charts import COLOUR, empty_figure, new_figure
-from analyses.display.sentence_format import brief_duration, brief_share, counted, enumerated
+from analyses.display.sentence_format import brief_duration, brief_share, counted
 from analyses.source.matched_collectives import (
     JudgedJob,
     MatchedWindow,
+    host_names,
     joined_job,
     judged_job,
     matched_collectives,
@@ -27,7 +28,6 @@ from analyses.source.matched_collectives import (
 )
 from hta_graph.base.arrays import percentiles_by, rows_by_value
 from hta_graph.graph.conversion import none_where
-from hta_graph.graph.dependency_graph import distinct_hosts
 from hta_graph.multi_rank.matching.bus_bandwidth import bus_factor
 from hta_graph.multi_rank.matching.communications import EXCHANGED, MESSAGE_KINDS, RankCommunications, listed_ranks
 from hta_graph.multi_rank.matching.match_ranks import MATCHED_BY
@@ -350,8 +350,7 @@ def _conclusion(
     """Say which rank delays the job, as all commands do, and how much of the time in collectives is waiting."""
     if judged is None or not len(ranks):
         return _waiting_for_the_last(every, ranks, None)
-    hosts = distinct_hosts({rank: own.recording.host for rank, own in matched[0].ranks.items()})
-    first = job_verdict.job_sentences(judged.verdict, judged.window, hosts, {})[:1]
+    first = job_verdict.job_sentences(judged.verdict, judged.window, host_names(matched), {})[:1]
     said = job_verdict.with_recording(first, judged.verdict, judged.late, judged.missing)
     return [*said, *_waiting_for_the_last(every, ranks, judged.verdict.rank)]
 
@@ -373,7 +372,7 @@ def _waiting_for_the_last(every: pd.DataFrame, ranks: pd.DataFrame, late: int | 
     by_rank = ranks.groupby("rank")[["wait_caused_ns", "times_last"]].sum()
     worst = by_rank[by_rank["wait_caused_ns"] >= ABOUT_AS_MUCH * by_rank["wait_caused_ns"].max()]
     if len(worst) > 1:
-        named = f"ranks {enumerated(worst.index)}" if len(worst) <= RANKS_NAMED else f"{len(worst):,} ranks"
+        named = job_verdict.ranks_named(worst.index.tolist()).lower()
         return [f"{said}; {named} each cause about the same, {brief_share(worst.wait_caused_ns.max() / waited)} of it"]
     if late not in (None, worst.index[0]):
         return [said]
@@ -427,7 +426,7 @@ ANALYSIS = Analysis(
     question="which rank arrives last at each collective, and how long do the others wait?",
     examples=("collectives job", "collectives job --step 2 -o collectives.csv"),
     page="reading/ranks.md",
-    from_summaries="with causes",
+    from_summaries=True,
     tables=TABLES,
     answer=answer,
     figure=figure,

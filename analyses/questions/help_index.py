@@ -156,7 +156,7 @@ INDEX: tuple[IndexEntry, ...] = (
         more='The rank that arrives last at a collective makes the others wait; what it does meanwhile is the cause.',
         examples=('stragglers job', 'stragglers job --per-step', 'stragglers job --json -'),
         page='which_rank.md',
-        from_summaries='with causes',
+        from_summaries=True,
         module='analyses.questions.stragglers',
     ),
     IndexEntry(
@@ -165,7 +165,7 @@ INDEX: tuple[IndexEntry, ...] = (
         more='Clocks of ranks are checked against the collectives they share, and corrected where these contradict them.',
         examples=('collectives job', 'collectives job --step 2 -o collectives.csv'),
         page='reading/ranks.md',
-        from_summaries='with causes',
+        from_summaries=True,
         module='analyses.questions.collectives',
     ),
 )

@@ -35,7 +35,6 @@ from hta_graph.trace.engine_steps import read_step_name
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.model import Ints
 
 __all__ = ["TABLES", "answer", "engine_phases", "engine_steps", "figure", "graph_sizes", "step_gaps"]
@@ -477,8 +476,7 @@ def _conclusion(scopes: Sequence[Scope], tables: dict[str, pd.DataFrame]) -> lis
     where = f" on rank {rank}" if len(idle) > 1 else ""
     subject, bound, on_cpu = f"{_subject(rows)}{where}", record["bound_by"], rows[0].is_on_cpu
     said = [_headline(subject, usual.own_ns, _idle_of(usual), bound, len(rows), on_cpu=on_cpu)]
-    graph = next(scope.graph for scope, row in of_phase if row is usual)
-    said += _judged(next(scope for scope, row in of_phase if row is usual), graph) if len(scopes) == 1 else []
+    said += _judged(scopes[0]) if len(scopes) == 1 else []
     said += _longest(rows)
     others = [row for scope, row in steps if scope.rank == rank]
     own = gaps[gaps["rank"] == rank]
@@ -535,10 +533,10 @@ LEAST_IDLE = 0.05
 """Idle time below this share of a phase's time has no cause in the headline."""
 
 
-def _judged(scope: Scope, graph: DependencyGraph) -> list[str]:
+def _judged(scope: Scope) -> list[str]:
     """Return the first finding on the step that stands for the others, or on the window that was asked for."""
     window = median_step() if scope.is_open else scope.window
-    facts = PathFacts.of(critical_path(graph, window))
+    facts = PathFacts.of(critical_path(scope.graph, window))
     first = leading(facts)
     return [f"{window_name(facts.path.window)}: {first.lead}"] if first else []
 

@@ -20,6 +20,7 @@ from analyses.display.phrases import MANY_RANKS, RANKS_LISTED
 from analyses.display.sentence_format import brief_duration, brief_share, outside_operators, quoted
 from analyses.source.matched_collectives import (
     MatchedWindow,
+    host_names,
     joined_job,
     judged_job,
     matched_collectives,
@@ -30,7 +31,7 @@ from hta_graph.base.colours import BOUND_COLOUR
 from hta_graph.base.errors import Remedy
 from hta_graph.base.text.sanitize import one_line
 from hta_graph.base.text.shorten import short_name
-from hta_graph.graph.dependency_graph import DependencyGraph, distinct_hosts
+from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict, wait_causes
 from hta_graph.multi_rank.wait_causes import WaitCauses
@@ -208,18 +209,12 @@ HOSTS = Table(
 BY_HOST = ["scope", "host"]
 
 
-def host_names(matched: Sequence[MatchedWindow]) -> dict[int, str]:
-    """Return each rank's host; none if a rank's host is unknown, or all are on one."""
-    ranks = matched[0].ranks if matched else {}
-    return distinct_hosts({rank: own.recording.host for rank, own in ranks.items()})
-
-
 @HOSTS.returned
 def hosts(caused: pd.DataFrame, attributed: pd.DataFrame, matched: Sequence[MatchedWindow]) -> pd.DataFrame:
     """Add up :func:`stragglers` and :func:`causes` by host, where every rank's trace names its host and these differ.
 
-    ``wait_caused_ns`` is waiting in collectives to which ranks of the host come last, ``caused_ns`` what is attributed
-    to what they did. The worst host comes first.
+    ``wait_caused_ns`` is waiting for ranks of the host where they arrive last, ``caused_ns`` what is attributed to
+    what they did. The worst host comes first.
     """
     names = host_names(matched)
     if not names:
@@ -471,7 +466,7 @@ ANALYSIS = Analysis(
     question="which ranks delay the others, and [why](which_rank.md)?",
     examples=("stragglers job", "stragglers job --per-step", "stragglers job --json -"),
     page="which_rank.md",
-    from_summaries="with causes",
+    from_summaries=True,
     tables=TABLES,
     answer=answer,
     figure=figure,

@@ -9,7 +9,6 @@ import numpy as np
 
 from analyses.advice.facts import PathFacts
 from analyses.advice.rule import PathFinding
-from analyses.advice.rules import ADVICE_RULES
 from analyses.display.sentence_format import brief_duration, brief_share
 from analyses.display.text_layout import clipped
 from analyses.judgement.findings import WindowFinding, cause_words, firsts, judgement, leading, what_is_not_shown
@@ -25,7 +24,6 @@ from hta_graph.paths.lane_scene import path_overview
 from hta_graph.what_if.opportunities import Opportunity
 
 MOST_CARDS = 3
-ADVICE = {rule.name for rule in ADVICE_RULES}
 CALLS_OTHERS = ("operator", "module", "frame")
 """Kinds of opportunities that include what they call."""
 WHOLE_SHARE = 0.95
@@ -180,15 +178,13 @@ def _figures(facts: PathFacts, bound: PathFinding) -> list[KeyFigure]:
     path, window = facts.path, facts.path.window
     if not path.length_ns:
         return []
-    is_known = bound.evidence["bound_by"] != BoundBy.UNEXPLAINED.label
-    of_cause_ns = bound.evidence.get("cause_ns") if is_known else None
-    # Waits that advice removes have no time of their own on the path: their class has.
-    what = short_labels(facts.graph)[bound.evidence["bound_by"]] if of_cause_ns is None else _cause(facts, bound)
-    time_ns = bound.evidence["time_ns"] if of_cause_ns is None else of_cause_ns
+    time_ns = bound.evidence["time_ns"]
+    if bound.evidence["bound_by"] != BoundBy.UNEXPLAINED.label:
+        time_ns = bound.evidence.get("cause_ns", time_ns)
     gained = firsts(judgement(facts)) if bound.saves_ns is not None else []
     found = [
         *(_gain_figure(facts, one) for one in gained[:1]),
-        KeyFigure(brief_share(facts.share(time_ns)), f"of the critical path is {what}"),
+        KeyFigure(brief_share(facts.share(time_ns)), f"of the critical path is {_cause(facts, bound)}"),
         KeyFigure(brief_duration(path.length_ns), _length_text(facts)),
     ]
     delaying = verdict_of_job(path)

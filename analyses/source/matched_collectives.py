@@ -13,7 +13,7 @@ from analyses.display.sentence_format import counted
 from analyses.source.window_report import window_name
 from hta_graph.base.arrays import rows_by_value
 from hta_graph.base.text.formatting import milliseconds, signed_milliseconds
-from hta_graph.graph.dependency_graph import DependencyGraph
+from hta_graph.graph.dependency_graph import DependencyGraph, distinct_hosts
 from hta_graph.model import Bools, Ints
 from hta_graph.multi_rank.job_verdict import JobVerdict, job_verdict, late_recordings, missing_ranks
 from hta_graph.multi_rank.join_ranks import join_ranks
@@ -114,6 +114,12 @@ def _starts_inside(scope: Scope, own: RankCommunications) -> Bools:
     """Mark a rank's communications that belong to a scope: as GPU work does, on the CPU by their call."""
     on_gpu = scope.graph.is_gpu[own.row]
     return np.where(on_gpu, np.isin(own.row, scope.work.row), scope.holds(np.where(own.call >= 0, own.call, own.row)))
+
+
+def host_names(matched: Sequence[MatchedWindow]) -> dict[int, str]:
+    """Return each rank's host; none if a rank's host is unknown, or all are on one."""
+    ranks = matched[0].ranks if matched else {}
+    return distinct_hosts({rank: own.recording.host for rank, own in ranks.items()})
 
 
 def joined_job(matched: Sequence[MatchedWindow]) -> DependencyGraph | None:

@@ -31,9 +31,9 @@ def _commands(page: str) -> str:
     analyses = list(every_analysis().values())
     names = {one.name for one in analyses}
     page = ROW_OF_COMMAND.sub(lambda row: "" if row[1] in names else row[0], page)
-    ranks = [one for one in analyses if one.from_summaries != "no"]
+    ranks = [one for one in analyses if one.from_summaries]
     page = page.replace(SEVERAL_RANKS, SEVERAL_RANKS + _rows(ranks))
-    alone = [one for one in analyses if one.from_summaries == "no"]
+    alone = [one for one in analyses if not one.from_summaries]
     page = ROW_OF_COMMAND.sub(lambda row: row[0] + (_rows(alone) if row[1] == "what-if" else ""), page)
     statuses = "".join(f"| {status} | {meaning} |\n" for status, meaning in EXIT_STATUSES.items())
     page = ROWS_OF_STATUSES.sub(lambda _: statuses, page)

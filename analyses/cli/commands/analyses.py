@@ -104,7 +104,7 @@ def analysis_commands() -> dict[str, Command]:
 
 def analysis_command(entry: IndexEntry) -> Command:
     """Make the command of an analysis: shared options and its own flags."""
-    between_ranks = () if entry.from_summaries == "no" else (add_flight, add_summaries)
+    between_ranks = (add_flight, add_summaries) if entry.from_summaries else ()
     shared = (add_inputs, add_jobs, *between_ranks, add_all_rows, add_window, add_per_step, add_table_answer)
     return Command(
         name=entry.name,

@@ -209,11 +209,10 @@ def what_if(
             if value is not None:
                 require_all_rows(graph, option)
     of_steps = _of_steps(graph, window, asked)
+    judged = None if asked else PathFacts.of(critical_path(graph, window))
     if elsewhere is not None:
-        judged = None if asked else PathFacts.of(critical_path(graph, window))
         return replace(_what_if_of_ranks(elsewhere(window(graph), window.asked), asked, judged), of_steps=of_steps)
     latency = _latency(graph, window, asked)
-    judged = None if asked else PathFacts.of(critical_path(graph, window))
     window = priced_query(window)
     replayed = replay(graph, [one.change for one in asked], window)
     base = replayed.draft.base
