@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -226,11 +226,11 @@ def _is_whole(facts: PathFacts, one: Opportunity) -> bool:
 
 def _item_card(facts: PathFacts, item: WindowFinding, known: Opportunity | None) -> Card:
     """Make a card of an item at twice its speed."""
+    sure = _confidence(item.confidence)
     if known is not None:
-        return _opportunity_card(facts, known)
-    name = item.name.partition(":")[2]
-    saved = item.saves_ns or 0
-    return Card(f"If {name} ran twice as fast", f"Would save {facts.saving(saved)}", _confidence(item.confidence), [])
+        return replace(_opportunity_card(facts, known), sure=sure)
+    name, saved = item.name.partition(":")[2], item.saves_ns or 0
+    return Card(f"If {name} ran twice as fast", f"Would save {facts.saving(saved)}", sure, [])
 
 
 def _card(facts: PathFacts, finding: PathFinding) -> Card:
