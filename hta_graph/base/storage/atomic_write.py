@@ -79,22 +79,25 @@ def _open_upload(address: Url, note: Callable[[Callable[[], None] | None], None]
         address,
         lambda: file_system(address.scheme).open(address.text, "wb", block_size=ONE_REQUEST_BYTES, autocommit=False),
     )
-    note(lambda: _discard(file))
+    note(lambda: _discard(address, file))
     try:
         yield file
     except BaseException:
-        _discard(file)
+        _discard(address, file)
         raise
     finally:
         note(None)
 
 
-def _discard(file: Any) -> None:
-    """Take away what is half written; not at any price, for a program may be ending."""
+def _discard(address: Url, file: Any) -> None:
+    """Take away what is half written; not at any price, for a program may be ending.
+
+    A part that is still on its way can make a server refuse: it is asked again.
+    """
 
     def discard() -> None:
         with suppress(Exception):
-            file.discard()
+            with_retries(address, file.discard)
 
     taking = Thread(target=discard, daemon=True)
     taking.start()

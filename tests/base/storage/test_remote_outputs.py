@@ -57,6 +57,23 @@ def test_an_upload_that_the_server_refuses(bucket: Bucket, monkeypatch: pytest.M
     assert bucket.uploads() == []
 
 
+def test_a_server_that_fails_while_a_part_is_on_its_way(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    from moto.s3.models import FakeMultipart
+
+    asked: list[FakeMultipart] = []
+
+    def fail_once(self: FakeMultipart) -> None:
+        asked.append(self)
+        if len(asked) == 1:
+            raise RuntimeError("dictionary changed size during iteration")
+
+    monkeypatch.setattr(FakeMultipart, "dispose", fail_once)
+    with pytest.raises(InterruptedOutputError):
+        write_file(f"{bucket.url}/out.bin", interrupted(30 << 20))
+    assert bucket.uploads() == []
+    assert len(asked) == 2
+
+
 @pytest.mark.slow
 def test_inputs_are_never_overwritten(capsys: pytest.CaptureFixture[str], bucket: Bucket, tmp_path: Path) -> None:
     url = bucket.put("run/rank0.json", TRACE)
