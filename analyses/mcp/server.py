@@ -75,13 +75,13 @@ LAST_WORDS_S = 1
 class TraceServer(MCPServer):  # type: ignore[misc]
     """Passes calls of tools to engines; refuses what is no question in the shape of all refusals."""
 
-    def __init__(self, engines: Engines) -> None:
+    def __init__(self, engines: Engines, at_end: Callable[[], None] = lambda: None) -> None:
         super().__init__(
             "hta-graph",
             instructions=INSTRUCTIONS,
             version=__version__,
             log_level="CRITICAL",
-            lifespan=lambda _: _ended_with(engines),
+            lifespan=lambda _: _ended_with(engines, at_end),
         )
         for tool in TOOLS:
             hints = types.ToolAnnotations(
@@ -140,20 +140,23 @@ def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _ended_with(engines: Engines) -> AsyncIterator[None]:
-    """End the engines with the session, and soon the process: a thread that waits for the client would hold it."""
+async def _ended_with(engines: Engines, at_end: Callable[[], None]) -> AsyncIterator[None]:
+    """End the engines with the session."""
     try:
         yield
     finally:
         await engines.close()
-        Timer(LAST_WORDS_S, os._exit, [0]).start()
+        at_end()
 
 
 def serve(files: ServedFiles, limits: Limits) -> None:
     """Answer until the client closes standard input."""
     kept = f"traces stay in memory up to {limits.keep / 2**20:,.0f} MiB, then the least recently used one is dropped"
     say(f"hta-graph: serving; a question takes at most {limits.seconds} s; {kept}")
+    last_words = Timer(LAST_WORDS_S, os._exit, [0])  # a thread that waits for the client would hold the process
     try:
-        TraceServer(Engines(files, limits)).run()
+        TraceServer(Engines(files, limits), last_words.start).run()
     except* BrokenPipeError:
         pass  # the client no longer reads
+    finally:
+        last_words.cancel()

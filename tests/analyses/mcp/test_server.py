@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from threading import Timer
+from threading import enumerate as threads
 from typing import Any
 
 import pytest
 
 from tests.support.mcp_session import HAS_CLIENT, WITHOUT_CLIENT
+from tests.text_attacks.command_lines import ask_in_process
 
 pytestmark = pytest.mark.skipif(not HAS_CLIENT, reason=WITHOUT_CLIENT)
 
@@ -68,3 +72,12 @@ def test_a_tool_that_is_none_is_named_short_and_clean() -> None:
     assert not reached
     assert "no tool" in wrong["reason"]
     assert len(wrong["reason"]) < 400
+
+
+def test_a_server_that_has_ended_ends_no_other_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO()))
+    assert ask_in_process(["mcp"]).status == 0
+    for one in threads():
+        if isinstance(one, Timer):
+            one.join(0.2)
+            assert one.finished.is_set()
