@@ -2,8 +2,10 @@
 
 Each job is asked twice: with a rank that is late in every step, since one, in some or in one, by 5 to 100% of a step,
 and without. What the delay is worth is how much longer the same simulated job takes with it, per delayed step: the
-product has no part in that. *Found* counts delays worth at least 5% of a step, *wrong* any other rank that is named,
-*accused* ranks of jobs without a delay. ``noisy`` are jobs whose ranks lose 10% of a step to other programs at random.
+product has no part in that. *Found* counts delays worth at least 5% of a step; *clear* ones are worth more than the
+steps of that job differ by without it (the range of their lengths): of others nothing but their cause shows that they
+are no chance. *Wrong* is any other rank that is named, *accused* one of a job without a delay. ``noisy`` are jobs whose
+ranks lose 10% of a step to other programs at random.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import hta_graph as hg
@@ -30,10 +33,14 @@ STEPS = 8
 
 @dataclass(frozen=True)
 class Asked:
-    """A job with a delay and without: what the delay is worth (a share of a step), and what was said of both."""
+    """A job with a delay and without: what the delay is worth (a share of a step), and what was said of both.
+
+    ``differ`` is by how much the steps of the job without it differ (a share of a step).
+    """
 
     name: str
     worth: float
+    differ: float
     late: int
     with_delay: tuple[str, tuple[int, ...]]
     without: tuple[str, tuple[int, ...]]
@@ -57,13 +64,21 @@ def asked_job(case: tuple[str, str, int]) -> Asked:
     delayed = [*shape.faults, *(Fault(late, step, phase, delay_ns, rng.random() < 0.3) for step in steps)]
     slow = simulate_job(JOBS[schedule](replace(shape, faults=delayed)))
     worth = (length_of(slow) - length_of(usual)) / len(steps) / step_ns
-    return Asked(f"{schedule} {noise} {seed}", worth, late, said_of(slow), said_of(usual))
+    differ = range_of_steps(usual) / step_ns
+    return Asked(f"{schedule} {noise} {seed}", worth, differ, late, said_of(slow), said_of(usual))
 
 
 def length_of(run: JobRun) -> int:
     """Return how long a simulated job takes (ns)."""
     events = [event for own in run.runs.values() for event in own.events]
     return max(event.end_ns for event in events) - min(event.start_ns for event in events)
+
+
+def range_of_steps(run: JobRun) -> int:
+    """Return by how much (ns) the steps of a simulated job, but the first, differ in length."""
+    events = [event for own in run.runs.values() for event in own.events if event.kind == "annotation"]
+    ends = [max(event.end_ns for event in events if event.name == f"ProfilerStep#{step}") for step in range(STEPS)]
+    return max(lengths := [end - begin for begin, end in pairwise(ends)]) - min(lengths)
 
 
 def said_of(run: JobRun) -> tuple[str, tuple[int, ...]]:
@@ -88,6 +103,8 @@ def report(found: list[Asked]) -> str:
         missed = Counter(one.with_delay[0] for one in worth if not one.with_delay[1])
         share = f"{len(right)} of {len(worth)} found ({len(right) / max(len(worth), 1):.1%})"
         lines.append(f"from {least:.0%} of a step: {share}, {right.count('hedged')} probably; missed {dict(missed)}")
+        clear = [one.late in one.with_delay[1] for one in worth if one.worth > one.differ]
+        lines.append(f"  clear ones: {sum(clear)} of {len(clear)} found")
     wrong = [one for one in found if one.with_delay[1] and one.late not in one.with_delay[1]]
     accused = [one for one in found if one.without[1]]
     lines.append(_named("wrong", [(one.name, one.with_delay[0]) for one in wrong]))

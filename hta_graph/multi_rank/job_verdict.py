@@ -492,11 +492,31 @@ def _case_in_steps(steps: StepDelays, rows: Ints, column: int, delayed: Ints) ->
     # What one operation takes longer in few steps is chance, too, where it is a small share, or next to a late rank.
     is_one = work.is_one and share >= FIRM_SHARE and not steps.on_time
     by_chance = by_chance and not (is_one and _takes_longest(steps, rows[delayed], column, work))
+    # Next to ranks that are taken to be on time anything stands out, and a stage may always do so.
+    is_usual = len(delayed) == len(rows) and _has_messages(steps)
+    can_stand_out = not steps.on_time and not is_usual
+    by_chance = by_chance and not (can_stand_out and _stands_out(steps.found.delay[rows], column, delayed))
     firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=by_chance)
     if reason == "by_chance" and _always_leads_by_much(own, others, length):
         firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=False)
         firmness, reason = ("hedged", "by_chance") if firmness == "firm" else (firmness, reason)
     return _Case(column, rows[delayed], delay_ns, share, work, firmness, reason)
+
+
+def _stands_out(delay: Ints, column: int, delayed: Ints) -> bool:
+    """Return whether several delays by one rank are clearly larger than all others, and chance is no reason for that.
+
+    They are larger than these by several times their range: however seldom that is, the steps lost it. Or there are
+    more than chance puts on one rank; of two the second one can be chance.
+    """
+    is_own = np.zeros(delay.shape, np.bool_)
+    is_own[delayed, column] = True
+    least, others, ranks = int(delay[is_own].min()), delay[~is_own], max(delay.shape[1], 2)
+    if len(delayed) < FEWEST_STEPS:
+        return False
+    on_one_rank = ranks ** (1 - len(delayed)) <= CHANCE and least >= CLEARLY * int(others.max())
+    far = least - float(np.median(others)) > UNUSUAL * int(np.ptp(others))
+    return on_one_rank or (far and len(others) >= ENOUGH)
 
 
 def _always_leads_by_much(own: Ints, others: Ints, length: Ints) -> bool:
@@ -523,7 +543,7 @@ def _takes_longest(steps: StepDelays, rows: Ints, column: int, work: _Work) -> b
     time, late = _time_by_step(steps, work.activity), int(steps.found.part[column])
     named, beside = time[rows].sum(axis=0), np.setdiff1d(np.flatnonzero(steps.compared), rows)
     own, longest = time[beside, late], float(np.median(time[rows, late]))
-    has_messages = bool(steps.job.members.is_message[wait_causes(steps.job).waits.waiter].any())
+    has_messages = _has_messages(steps)
     if has_messages and not len(own):
         return False
     usual = float(np.median(own)) if has_messages else 0.0
@@ -531,6 +551,11 @@ def _takes_longest(steps: StepDelays, rows: Ints, column: int, work: _Work) -> b
         return True
     others = np.append(np.delete(time[steps.compared], late, axis=1), own)
     return len(others) >= ENOUGH and longest - max(usual, float(np.median(others))) > UNUSUAL * int(np.ptp(others))
+
+
+def _has_messages(steps: StepDelays) -> bool:
+    """Return whether ranks wait for messages: then what a stage does at all may be the schedule's."""
+    return bool(steps.job.members.is_message[wait_causes(steps.job).waits.waiter].any())
 
 
 def _firmness(

@@ -33,6 +33,7 @@ from tests.simulator.ranks import (
     ddp,
     experts,
     fsdp,
+    meshes,
     parameter_server,
     pipeline,
     record_job,
@@ -41,6 +42,7 @@ from tests.simulator.ranks import (
 )
 from tests.simulator.ranks.scripts import Backend
 from tests.support.command_line import command_json
+from tests.support.deep_tests import deep
 from tests.support.gloo_builder import MAIN, GlooRank
 from tests.support.rank_builder import RankBuilder
 from tests.wait_cause_accuracy import delayed_shape
@@ -338,6 +340,25 @@ def test_a_rank_that_leads_by_chance_is_not_named(tmp_path: Path) -> None:
     """Either of two ranks is the last one of two steps half of the time, with the same operation."""
     found = job_verdict(hg.read_job(gloo_steps(tmp_path, (10, 40, 10, 60), (10, 10, 50, 30))))
     assert (found.rank, found.firmness) == (None, "none")
+
+
+@pytest.mark.parametrize("kind", [ddp, deep(fsdp), deep(tensor_parallel)])
+def test_delays_that_dwarf_all_others_are_named_though_few_and_of_two_kinds(tmp_path: Path, kind: Kind) -> None:
+    """Half of the steps, of two ranks, by one operation and by another: chance leads as often, but not by as much."""
+    faults = [Fault(1, step, "forward", DELAY_NS, on_host=step % 2 == 0) for step in range(4, 8)]
+    job = simulated(tmp_path / "four", kind, faults, backend="gloo", steps=8, ranks=2)
+    found = job_verdict(job)
+    check(job, found)
+    assert (found.rank, found.firmness, found.pattern, found.steps) == (1, "firm", "since", (4, 5, 6, 7))
+    assert job_verdict(simulated(tmp_path / "two", kind, faults[:2], backend="gloo", steps=8, ranks=2)).rank is None
+
+
+def test_delays_of_one_rank_that_exceed_all_others_are_named_where_loads_vary(tmp_path: Path) -> None:
+    faults = [Fault(0, step, "forward", 8_000_000, on_host=step % 2 == 0) for step in range(4, 8)]
+    for late_in, rank in ((faults, 0), (faults[1:], None), ((), None)):
+        shape = JobShape(4, 8, 3, 2_000_000, seed=3, backend="gloo", faults=late_in)
+        recorded = record_job(simulate_job(meshes(shape)), Recording(), tmp_path / str(len(late_in)))
+        assert job_verdict(hg.read_job(recorded.paths)).rank == rank
 
 
 def test_a_step_that_was_asked_for_comes_first(tmp_path: Path) -> None:
