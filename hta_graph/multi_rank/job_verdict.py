@@ -511,12 +511,11 @@ def _stands_out(delay: Ints, column: int, delayed: Ints) -> bool:
     """
     is_own = np.zeros(delay.shape, np.bool_)
     is_own[delayed, column] = True
-    least, others, ranks = int(delay[is_own].min()), delay[~is_own], max(delay.shape[1], 2)
-    if len(delayed) < FEWEST_STEPS:
+    own, others, ranks = delay[is_own], delay[~is_own], max(delay.shape[1], 2)
+    if len(own) < FEWEST_STEPS or len(others) < ENOUGH:
         return False
-    on_one_rank = ranks ** (1 - len(delayed)) <= CHANCE and least >= CLEARLY * int(others.max())
-    far = least - float(np.median(others)) > UNUSUAL * int(np.ptp(others))
-    return on_one_rank or (far and len(others) >= ENOUGH)
+    on_one_rank = ranks ** (1 - len(own)) <= CHANCE and int(own.min()) >= CLEARLY * int(others.max())
+    return on_one_rank or int(own.min()) - float(np.median(others)) > UNUSUAL * int(np.ptp(others))
 
 
 def _always_leads_by_much(own: Ints, others: Ints, length: Ints) -> bool:
