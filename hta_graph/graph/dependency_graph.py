@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 import numpy as np
 
 from hta_graph.base.arrays import freeze, pair_key, take_or
-from hta_graph.base.errors import QueryError, Remedy
+from hta_graph.base.errors import QueryError, Remedy, TraceError
 from hta_graph.base.safe_regex import names_matching
 from hta_graph.base.storage.location import Location
 from hta_graph.base.text.formatting import html_table
@@ -169,6 +169,16 @@ class DependencyGraph:
     def attached(self, kind: type[Table]) -> Table | None:
         """Return the attached table of a kind: what the job or another process found for the rank."""
         found: Table | None = self._attached.get(kind)  # type: ignore[assignment]
+        return found
+
+    def needed(self, kind: type[Table], otherwise: str) -> Table:
+        """Return the attached table of a kind.
+
+        Raises:
+            TraceError: there is none; ``otherwise`` says what the graph is then.
+        """
+        if (found := self.attached(kind)) is None:
+            raise TraceError(self.path, otherwise)
         return found
 
     def with_attached(self, *tables: object) -> Self:

@@ -225,8 +225,7 @@ def delays_by_step(job: DependencyGraph) -> StepDelays:
 
 def _delays_in(job: DependencyGraph, start_ns: int, end_ns: int) -> StepDelays:
     """Return by how much ranks delay the others in one window."""
-    start, end = (np.full((1, len(job.rank_graphs)), time, np.int64) for time in (start_ns, end_ns))
-    spans = RankSpans(start, end)
+    spans = RankSpans(*(np.full((1, len(job.rank_graphs)), time, np.int64) for time in (start_ns, end_ns)))
     return StepDelays(held_elsewhere(job), [], np.ones(1, np.bool_), spans, rank_delays(job, wait_causes(job), spans))
 
 
@@ -404,20 +403,13 @@ def _with_others(steps: StepDelays, found: JobVerdict, late: Sequence[_Case]) ->
     )  # fmt: skip
 
 
-def _cannot_tell(job: DependencyGraph) -> JobVerdict | None:
+def _cannot_tell(job: DependencyGraph, scope: VerdictScope = "all_steps") -> JobVerdict | None:
     """Return the verdict where causes are not known, or communication is mostly unmatched."""
     if not knows_causes(job):
-        return _without_facts("no_causes_in_summary")
+        return JobVerdict(scope=scope, reason="no_causes_in_summary")
     if _unmatched_share(job) > MOST_UNMATCHED:
-        return _without_facts("mostly_unmatched")
-    waits = wait_causes(job).waits
-    if not len(waits):
-        return _without_facts("no_waiting")
-    return None
-
-
-def _without_facts(reason: VerdictReason, scope: VerdictScope = "all_steps") -> JobVerdict:
-    return JobVerdict(scope=scope, reason=reason)
+        return JobVerdict(scope=scope, reason="mostly_unmatched")
+    return None if len(wait_causes(job).waits) else JobVerdict(scope=scope, reason="no_waiting")
 
 
 def _unmatched_share(job: DependencyGraph) -> float:
@@ -493,8 +485,7 @@ def _case_in_steps(steps: StepDelays, rows: Ints, column: int, delayed: Ints) ->
     is_one = work.is_one and share >= FIRM_SHARE and not steps.on_time
     by_chance = by_chance and not (is_one and _takes_longest(steps, rows[delayed], column, work))
     # Next to ranks that are taken to be on time anything stands out, and a stage may always do so.
-    is_usual = len(delayed) == len(rows) and _has_messages(steps)
-    can_stand_out = not steps.on_time and not is_usual
+    can_stand_out = not steps.on_time and (len(delayed) < len(rows) or not wait_causes(steps.job).include_messages)
     by_chance = by_chance and not (can_stand_out and _stands_out(steps.found.delay[rows], column, delayed))
     firmness, reason = _firmness(steps, delay_ns, share, work, is_most=is_most, by_chance=by_chance)
     if reason == "by_chance" and _always_leads_by_much(own, others, length):
@@ -542,19 +533,14 @@ def _takes_longest(steps: StepDelays, rows: Ints, column: int, work: _Work) -> b
     time, late = _time_by_step(steps, work.activity), int(steps.found.part[column])
     named, beside = time[rows].sum(axis=0), np.setdiff1d(np.flatnonzero(steps.compared), rows)
     own, longest = time[beside, late], float(np.median(time[rows, late]))
-    has_messages = _has_messages(steps)
-    if has_messages and not len(own):
+    may_be_usual = wait_causes(steps.job).include_messages
+    if may_be_usual and not len(own):
         return False
-    usual = float(np.median(own)) if has_messages else 0.0
+    usual = float(np.median(own)) if may_be_usual else 0.0
     if named[late] >= CLEARLY * np.delete(named, late).max(initial=0) and longest >= CLEARLY * usual:
         return True
     others = np.append(np.delete(time[steps.compared], late, axis=1), own)
     return len(others) >= ENOUGH and longest - max(usual, float(np.median(others))) > UNUSUAL * int(np.ptp(others))
-
-
-def _has_messages(steps: StepDelays) -> bool:
-    """Return whether ranks wait for messages: then what a stage does at all may be the schedule's."""
-    return bool(steps.job.members.is_message[wait_causes(steps.job).waits.waiter].any())
 
 
 def _firmness(
@@ -700,8 +686,8 @@ def _pattern(steps: StepDelays, rows: Ints, delayed: Ints) -> tuple[Pattern | No
 def _of_window(job: DependencyGraph, window: Window) -> JobVerdict:
     """Return the verdict of a window that was asked for."""
     scope: VerdictScope = "window" if window.step is None else "step"
-    if (cannot := _cannot_tell(job)) is not None:
-        return _without_facts(cannot.reason or "no_waiting", scope)
+    if (cannot := _cannot_tell(job, scope)) is not None:
+        return cannot
     steps = delays_by_step(job)
     if window.step is not None and window.step in steps.numbers:
         return _of_single(steps, scope, list(steps.numbers).index(window.step))
@@ -783,7 +769,7 @@ def _of_last_arrivals(steps: StepDelays, scope: VerdictScope, rows: Ints | None)
     sums = summed_by(take_or(job.members.part.astype(np.int64), waits.late) + 1, time, len(job.rank_graphs) + 1)
     last, waiting = int(sums[1:].argmax()), int(sums.sum())
     named = (int(job.rank_numbers[last]),) if sums[last + 1] > MOSTLY_LAST * waiting else ()
-    return replace(_without_facts("no_cause_known", scope), ranks=named, waiting_ns=waiting)
+    return JobVerdict(scope=scope, reason="no_cause_known", ranks=named, waiting_ns=waiting)
 
 
 def _caused_by(steps: StepDelays, ranks: tuple[int, ...], rows: Ints | None = None) -> tuple[int, int]:

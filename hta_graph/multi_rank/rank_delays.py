@@ -137,8 +137,7 @@ def rank_delays(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> R
     part = _ranks_looked_at(causes, max(len(waits), spans.end.size), own)
     shares = causes.shares_of_ranks(part, own_work(causes), own)
     with_messages, by_collectives = _lost_by_waiters(job, causes, shares, (*spans.end.shape, len(part)))
-    has_messages = bool(job.members.is_message[waits.waiter].any())
-    excess = _excess_work(job, spans, busy, has_messages=has_messages)[:, part]
+    excess = _excess_work(job, spans, busy, has_messages=causes.include_messages)[:, part]
     lost = by_collectives + np.minimum(with_messages - by_collectives, excess[:, None, :])
     length = spans.length[:, part]
     delay = np.minimum(_usual_loss(lost).astype(np.int64), length)
@@ -146,7 +145,7 @@ def rank_delays(job: DependencyGraph, causes: WaitCauses, spans: RankSpans) -> R
         unseen = np.minimum(_work_at_the_end(job, spans)[part], delay[:-1].max(axis=0))
         delay[-1] = np.clip(unseen, delay[-1], length[-1])
     hidden = np.minimum(excess - delay, _lateness(job, spans)[:, part]).clip(0)
-    if has_messages:
+    if causes.include_messages:
         hidden[:] = 0  # What else a rank that exchanges messages would delay is a matter of the schedule.
     return RankDelays(
         part, freeze(delay), freeze(length), _with_the_rest(shares, own), freeze(hidden),

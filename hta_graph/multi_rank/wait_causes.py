@@ -226,6 +226,11 @@ class WaitCauses:
         """What ranks did."""
         return self._profiles.activities
 
+    @property
+    def include_messages(self) -> bool:
+        """Whether ranks wait for messages: then what a stage does at all may be the schedule's."""
+        return bool(self.job.members.is_message[self.waits.waiter].any())
+
     def walk_times(self) -> Ints:
         """Return how long each walk takes (ns)."""
         return self._profiles.walk_times()

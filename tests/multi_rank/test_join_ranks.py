@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import random
+from collections.abc import Callable
 from pathlib import Path
 
 import networkx as nx
@@ -12,6 +15,8 @@ from analyses.judgement.verdict import verdict_sentences
 from hta_graph.base.errors import QueryError
 from hta_graph.multi_rank.join_ranks import join_ranks
 from hta_graph.multi_rank.matching.job_clocks import JobClocks, RankClock
+from tests.simulator.ranks import Fault, JobProgram, JobShape, Recording, ddp, experts, record_job, simulate_job
+from tests.support.deep_tests import deep
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.two_rank_job import small_job
 
@@ -53,6 +58,45 @@ def test_a_thread_goes_on_when_its_collective_has_ended(tmp_path: Path) -> None:
     found = job.edges[job.edges.kind == "collective_wait"]
     assert found.lag_ns.tolist() == [6_000, 5_000]
     assert set(found.rule) == {"silence_until_work_end"}
+
+
+def simulated(folder: Path, kind: Callable[[JobShape], JobProgram], late_by_us: tuple[float, float]) -> hg.JobGraph:
+    """Record a job of which every third row of work ends late; its threads go on 25 µs after the true end."""
+    shape = JobShape(
+        4, 5, 3, 2_000_000, backend="gloo", faults=[Fault(2, step, "forward", 4_000_000) for step in (2, 3)]
+    )
+    rng, paths = random.Random(7), record_job(simulate_job(kind(shape)), Recording(), folder).paths
+    for path in paths:
+        document = json.loads(path.read_bytes())
+        work = [row for row in document["traceEvents"] if row.get("name", "").startswith("gloo:") and "dur" in row]
+        for row in work:
+            then = min((one["ts"] for one in work if one["tid"] == row["tid"] and one["ts"] > row["ts"]), default=1e18)
+            end = row["ts"] + row["dur"] + rng.uniform(*late_by_us)
+            if rng.random() < 1 / 3 and end < then:
+                row["dur"] = end - row["ts"]
+        path.write_bytes(json.dumps(document).encode())
+    return hg.read_job(paths)
+
+
+def waits_of(job: hg.JobGraph) -> set[tuple[int, int, int]]:
+    found = job.edges[job.edges.kind == "collective_wait"]
+    return set(zip(found.source_rank, found.source_index, found.target_index, strict=True))
+
+
+@pytest.mark.parametrize("kind", [ddp, deep(experts)])
+def test_a_thread_may_go_on_just_before_the_row_of_its_collective_ends(
+    tmp_path: Path, kind: Callable[[JobShape], JobProgram]
+) -> None:
+    """PyTorch completes the future first, and then ends the row: 5 to 65 µs after they go on here."""
+    usual, early, later = (simulated(tmp_path / str(by[0]), kind, by) for by in ((0, 0), (30, 90), (200, 300)))
+    # A wait that is short itself shows nothing; nor does what goes on much sooner.
+    lost = [len(waits_of(usual) - waits_of(job)) / len(waits_of(usual)) for job in (early, later)]
+    assert lost[0] < 0.05 < 0.1 < lost[1]
+    assert early.edges[early.edges.clamped].kind.isin(["collective_wait", "collective"]).all()
+    paths = [hg.critical_path(job) for job in (usual, early)]
+    assert [sum(path.by_bound_ns.values()) for path in paths] == [path.length_ns for path in paths]
+    for bound, ns in paths[0].by_bound_ns.items():
+        assert abs(paths[1].by_bound_ns[bound] - ns) < 0.01 * paths[0].length_ns
 
 
 def test_events_are_named_by_rank_and_number(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ class SummaryPaths:
         segments, window_number = [segments_in_job(legs.crossings, job, joined)], [legs.crossing_window]
         for part in joined.rank_graphs:
             if part.rank in excerpts:
-                leg_segments = _leg_segments_of(excerpts[part.rank])
+                leg_segments = excerpts[part.rank].needed(LegSegments, "is not an excerpt")
                 segments.append(_segments_of_rank_in_job(leg_segments.segments, joined, part.index))
                 window_number.append(legs.legs.window[legs.legs.rank_index == part.index][leg_segments.leg])
         merged = SegmentTable.join(segments).merged(np.concatenate(window_number), len(windows))
@@ -262,18 +262,6 @@ def _step_windows(job: JobGraph, windows: Sequence[Window]) -> list[Window]:
             found.append(step(length.number)(job))
         except QueryError:  # a step within another one's work has no window of its own
             continue
-    return found
-
-
-def _leg_segments_of(excerpt: DependencyGraph) -> LegSegments:
-    """Return the pieces that an excerpt was made for, with its rows.
-
-    Raises:
-        TraceError: it is no excerpt.
-    """
-    found = excerpt.attached(LegSegments)
-    if found is None:
-        raise TraceError(excerpt.path, "is not an excerpt")
     return found
 
 

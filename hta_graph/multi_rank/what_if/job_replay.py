@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.base.errors import QueryError, TraceError
+from hta_graph.base.errors import QueryError
 from hta_graph.graph.dependency_graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.rank_summary import RankSummary, fingerprint
@@ -346,7 +346,8 @@ class JobReplay:
     def _answers(
         self, doing: str, ranks: Sequence[int], request_of: Callable[[int], ReplayRequest]
     ) -> dict[int, ReplayAnswer]:
-        return {rank: _replay_answer_of(graph) for rank, graph in self.read_replays(doing, ranks, request_of).items()}
+        read = self.read_replays(doing, ranks, request_of)
+        return {rank: graph.needed(ReplayAnswer, "was not read for replay") for rank, graph in read.items()}
 
     def _requests(
         self,
@@ -395,18 +396,6 @@ class JobReplay:
                 error = QueryError(text.replace(own, job, 1))
                 error.on_command_line = line.replace(own, job, 1)
                 raise error
-
-
-def _replay_answer_of(graph: DependencyGraph) -> ReplayAnswer:
-    """Return what a rank answered about its job's replay.
-
-    Raises:
-        TraceError: it was not asked.
-    """
-    found = graph.attached(ReplayAnswer)
-    if found is None:
-        raise TraceError(graph.path, "was not read for replay")
-    return found
 
 
 def _with_agreed_readings(
