@@ -178,8 +178,7 @@ def _until_just_before(graph: DependencyGraph, known: HostCommunications, usual:
     at = goes_on[found]
     stood = calls.time[at] - np.maximum(calls.time[at - 1], events.start[known.row[found]])
     comes_usually = np.isin(events.name[calls.event[at]], events.name[calls.event[usual]])
-    kept = (calls.time[at] < ends[found]) & (stood >= MOST_EARLY_NS) & comes_usually & ~np.isin(at, usual)
-    kept &= _is_stalled(graph, calls.owner[at - 1])
+    kept = (stood >= MOST_EARLY_NS) & comes_usually & ~np.isin(at, usual) & _is_stalled(graph, calls.owner[at - 1])
     # Of several that end soon the first one woke it.
     at, first = np.unique(at[kept], return_index=True)
     return found[kept][first], at

@@ -99,6 +99,35 @@ def test_a_thread_may_go_on_just_before_the_row_of_its_collective_ends(
         assert abs(paths[1].by_bound_ns[bound] - ns) < 0.01 * paths[0].length_ns
 
 
+@pytest.mark.parametrize(
+    ("name", "stands_still", "ends_later", "waits"),
+    [
+        ("aten::add", 400, 50, True),
+        ("aten::add", 400, -1, True),
+        ("aten::relu", 400, 50, False),  # never comes after a wait
+        ("aten::add", 80, 50, False),  # a pause like others
+        ("aten::add", 400, 120, False),
+    ],
+)
+def test_what_shows_that_a_thread_was_woken_before_the_row_ended(
+    tmp_path: Path, name: str, stands_still: int, ends_later: int, waits: bool
+) -> None:
+    paths = []
+    for rank in range(2):
+        trace = GlooRank(rank, [0, 1])
+        for at in (0, 1_000):
+            trace.called("all_reduce", at, at + 2)
+            trace.op("aten::mul", at + 3, at + 100, tid=MAIN)
+        trace.worked("all_reduce", 3, 200)
+        trace.op("aten::add", 210, 220, tid=MAIN)
+        goes_on = 1_100 + stands_still
+        trace.worked("all_reduce", 1_003, goes_on + ends_later)
+        woken = trace.op(name, goes_on, goes_on + 200, tid=MAIN)
+        paths.append(trace.write(tmp_path / f"rank{rank}.json"))
+    edges = hg.read_job(paths).edges
+    assert (woken in edges[edges.kind == "collective_wait"].target_index.tolist()) == waits
+
+
 def test_events_are_named_by_rank_and_number(tmp_path: Path) -> None:
     job = two_ranks(tmp_path)
     assert job.event((1, 3))["name"] == "gloo:all_reduce"

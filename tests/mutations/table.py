@@ -17,10 +17,11 @@ diff/test_step_kinds
     step_table._rows_of_step_threads: bare 14
 multi_rank/test_job_verdict
     multi_rank/job_verdict._differs_where_another_leads: returns 2=False
+    multi_rank/job_verdict._stands_out: returns 1=True; returns 2=False
     multi_rank/job_verdict._takes_longest: arithmetic 5
     multi_rank/job_verdict.chance_of: returns 1=0.0
     rank_delays._lost_by_waiters: other 2
-    rank_delays.rank_delays: bare 37
+    rank_delays.rank_delays: bare 34
 paths/test_engine_steps
     engine_step_table._work_on_gpu: without 3
 questions/test_serving
@@ -231,6 +232,7 @@ test_job_windows
     windows._ends_on_rank: skip 7
     windows.job_iteration: never 2
 test_join_ranks test_job_critical_path
+    communication_edges._until_just_before: drop 13; drop 14; drop 16
     communication_edges.collective_edges: exchange 7
     communication_edges.message_edges: without 2
     join_ranks._doubtful_edges: returns 1=False
