@@ -15,6 +15,7 @@ from typing import Any, Self, cast
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+from anyio.lowlevel import checkpoint_if_cancelled
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from analyses.mcp.answers import refusal
@@ -73,6 +74,8 @@ class Engine:
         if not self.is_ready:
             await self._line()
             self.is_ready = True
+        # A line that is there already is read without a pause, in which a question could be cancelled.
+        await checkpoint_if_cancelled()
         self.is_asked = True
         await cast("ByteSendStream", self.process.stdin).send(json.dumps(question).encode() + b"\n")
         stages = 0

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import combinations
+from functools import cached_property, reduce
+from itertools import combinations, compress
 from math import exp, lgamma, log, log1p
 from typing import Literal, NamedTuple
 
@@ -243,9 +243,7 @@ class StepDelays:
 
     def without(self, *columns: int) -> StepDelays:
         """Return the same as if some ranks were on time."""
-        found = self.found
-        for column in columns:
-            found = found.without(column)
+        found = reduce(RankDelays.without, columns, self.found)
         return replace(self, found=found, on_time=(*self.on_time, *map(self.rank, columns)))
 
     @property
@@ -420,7 +418,7 @@ def _unmatched_share(job: DependencyGraph) -> float:
 
 
 def _cases_in_steps(steps: StepDelays, rows: Ints, column: int) -> list[_Case]:
-    """Return what speaks for a rank in several steps: the most delayed ones, and all that the same work delays.
+    """Return what speaks for a rank in several steps: the most delayed ones, and all in which it dwarfs other delays.
 
     One long delay must not hide a steady one, nor many small ones a few that are much longer. Smaller delays alone have
     to be certain: among ranks that share the waiting one leads some steps by chance.
@@ -430,24 +428,11 @@ def _cases_in_steps(steps: StepDelays, rows: Ints, column: int) -> list[_Case]:
     is_longest = own >= np.maximum(least, NOTABLE_PART * own.max())
     found = [_case_in_steps(steps, rows, column, np.flatnonzero(is_longest))] if is_longest.sum() >= 2 else []
     is_clear = (own >= np.maximum(least, FIRM_SHARE * length)) & (own >= CLEARLY * others)
-    every = is_longest | (is_clear & _is_by_usual_work(steps, rows, column, is_clear, is_longest))
+    every = is_longest | (is_clear & _dwarfs(steps.found.delay[rows], column, is_clear))
     # Next to a single long step, one more is chance: a steady delay is in two others.
     if every.sum() >= (3 if is_longest.sum() < 2 else 2) and not np.array_equal(every, is_longest):
         case = _case_in_steps(steps, rows, column, np.flatnonzero(every))
         found += [case] if case.firmness == "firm" or any(one.firmness != "none" for one in found) else []
-    return found
-
-
-def _is_by_usual_work(steps: StepDelays, rows: Ints, column: int, is_clear: Bools, is_longest: Bools) -> Bools:
-    """Mark the steps that a rank delays by what it does most of in the clear ones; the only long one may differ."""
-    usual = is_clear & ~is_longest if is_longest.sum() < 2 else is_clear
-    work = _work_meanwhile(steps, rows[usual], column)
-    if work.activity < 0:
-        return np.zeros(len(rows), np.bool_)
-    time = _time_by_step(steps, work.activity)[rows]
-    late = int(steps.found.part[column])
-    longer = time[:, late] - np.median(np.delete(time, late, axis=1), axis=1)
-    found: Bools = longer >= LEADING * steps.found.delay[rows, column]
     return found
 
 
@@ -497,16 +482,20 @@ def _case_in_steps(steps: StepDelays, rows: Ints, column: int, delayed: Ints) ->
 def _stands_out(delay: Ints, column: int, delayed: Ints) -> bool:
     """Return whether several delays by one rank are clearly larger than all others, and chance is no reason for that.
 
-    They are larger than these by several times their range: however seldom that is, the steps lost it. Or there are
-    more than chance puts on one rank; of two the second one can be chance.
+    They dwarf these: however seldom that is, the steps lost it. Or they are more than chance puts on one rank; of two
+    the second one can be chance.
     """
-    is_own = np.zeros(delay.shape, np.bool_)
-    is_own[delayed, column] = True
-    own, others, ranks = delay[is_own], delay[~is_own], max(delay.shape[1], 2)
-    if len(own) < FEWEST_STEPS or len(others) < ENOUGH:
-        return False
-    on_one_rank = ranks ** (1 - len(own)) <= CHANCE and int(own.min()) >= CLEARLY * int(others.max())
-    return on_one_rank or int(own.min()) - float(np.median(others)) > UNUSUAL * int(np.ptp(others))
+    own, is_own = delay[delayed, column], np.isin(np.arange(len(delay)), delayed)
+    leads = int(own.min()) >= CLEARLY * int(np.delete(delay, column, axis=1).max(initial=0))
+    are_many = leads and max(delay.shape[1], 2) ** (1 - len(own)) <= CHANCE
+    return len(own) >= FEWEST_STEPS and (are_many or bool(_dwarfs(delay, column, is_own)[delayed].all()))
+
+
+def _dwarfs(delay: Ints, column: int, is_own: Bools) -> Bools:
+    """Mark where a rank delays steps by more than all other delays, or none, by several times the range of these."""
+    others = np.concatenate([[0], np.delete(delay, column, axis=1).ravel(), delay[~is_own, column]])
+    far: Bools = delay[:, column] - float(np.median(others)) > UNUSUAL * int(np.ptp(others))
+    return far & (len(others) > ENOUGH)
 
 
 def _always_leads_by_much(own: Ints, others: Ints, length: Ints) -> bool:
@@ -719,9 +708,7 @@ def _verdict(
 
 def _compared_phase(steps: StepDelays) -> str:
     """Return what an engine does in the compared steps, if that is one phase of several."""
-    compared = {
-        number for number, is_compared in zip(steps.numbers, steps.compared.tolist(), strict=False) if is_compared
-    }
+    compared = set(compress(steps.numbers, steps.compared.tolist()))
     phases = {item.phase for item in steps.job.steps()}
     found = {item.phase for item in steps.job.steps() if item.number in compared}
     return (found.pop() or "") if len(found) == 1 < len(phases) else ""

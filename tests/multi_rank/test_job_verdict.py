@@ -40,7 +40,7 @@ from tests.simulator.ranks import (
     simulate_job,
     tensor_parallel,
 )
-from tests.simulator.ranks.scripts import Backend
+from tests.simulator.ranks.scripts import Backend, Phase
 from tests.support.command_line import command_json
 from tests.support.deep_tests import deep
 from tests.support.gloo_builder import MAIN, GlooRank
@@ -117,6 +117,18 @@ def test_a_delay_that_grows_is_in_every_step_that_it_lengthens(tmp_path: Path, k
     faults = [fault for step in range(8) for fault in late(2, step, ns=(step + 1) * DELAY_NS // 2)]
     found = job_verdict(simulated(tmp_path, kind, faults, backend=backend, steps=8))
     assert (found.rank, found.firmness, found.pattern) == (2, "firm", "every_step")
+
+
+@pytest.mark.parametrize("kind", [ddp, deep(fsdp), deep(tensor_parallel)])
+@pytest.mark.parametrize("backend", [deep("nccl"), "gloo"])
+def test_a_rank_whose_every_operation_takes_longer_and_longer_is_late_since_it_began(
+    tmp_path: Path, kind: Kind, backend: Backend
+) -> None:
+    """As under throttling: no operation is most of what a step loses."""
+    phases: tuple[Phase, ...] = ("forward", "backward", "optimizer")
+    faults = [Fault(1, step, phase, (step - 2) * DELAY_NS // 2) for step in range(3, 9) for phase in phases]
+    found = job_verdict(simulated(tmp_path, kind, faults, backend=backend, steps=9))
+    assert (found.rank, found.firmness, found.pattern, found.since_step) == (1, "firm", "since", 3)
 
 
 @pytest.mark.sampled(2)

@@ -105,10 +105,24 @@ def test_a_question_is_answered_while_another_one_is_stuck_and_that_one_can_be_c
     assert sorted(alive) == [False, True]
 
 
-def test_cancelled_questions_that_no_engine_has_begun_cost_none(started: Path) -> None:
+@pytest.mark.parametrize("pause_s", [0, 0.5])
+def test_cancelled_questions_that_no_engine_has_begun_cost_none(
+    started: Path, monkeypatch: pytest.MonkeyPatch, pause_s: float
+) -> None:
+    """Also where the engine says that it is ready before the question is there, and cancelled."""
     import anyio
 
-    from analyses.mcp.engines import MOST_ENGINES
+    from analyses.mcp.engines import MOST_ENGINES, Engine
+
+    plain = Engine.start
+
+    async def start(root: str) -> Engine:
+        with anyio.CancelScope(shield=True):
+            engine = await plain(root)
+            await anyio.sleep(pause_s)
+            return engine
+
+    monkeypatch.setattr(Engine, "start", start)
 
     async def act(ask: Any) -> Any:
         async with anyio.create_task_group() as group:
