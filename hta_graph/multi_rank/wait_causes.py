@@ -226,7 +226,7 @@ class WaitCauses:
         """What ranks did."""
         return self._profiles.activities
 
-    @property
+    @cached_property
     def include_messages(self) -> bool:
         """Whether ranks wait for messages: then what a stage does at all may be the schedule's."""
         return bool(self.job.members.is_message[self.waits.waiter].any())

@@ -373,6 +373,13 @@ def test_delays_of_one_rank_that_exceed_all_others_are_named_where_loads_vary(tm
         assert job_verdict(hg.read_job(recorded.paths)).rank == rank
 
 
+def test_a_delay_as_small_as_those_of_other_ranks_is_not_counted_with_long_ones(tmp_path: Path) -> None:
+    """Step 4 of rank 1 is 28 µs late, as step 5 of rank 0 is 15 µs late: that is chance next to three times 90 µs."""
+    own = (10, 10, 10, 10, 10, 25, 10, 25), (10, 100, 100, 100, 38, 10, 10, 10)
+    found = job_verdict(hg.read_job(gloo_steps(tmp_path, *own)))
+    assert (found.rank, found.firmness, found.steps) == (1, "firm", (1, 2, 3))
+
+
 def test_a_step_that_was_asked_for_comes_first(tmp_path: Path) -> None:
     job = simulated(tmp_path, ddp, [*late(2, *range(STEPS)), Fault(1, 4, "optimizer", 3 * DELAY_NS)])
     assert job_verdict(job).rank == 2

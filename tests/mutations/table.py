@@ -17,7 +17,7 @@ diff/test_step_kinds
     step_table._rows_of_step_threads: bare 14
 multi_rank/test_job_verdict
     multi_rank/job_verdict._differs_where_another_leads: returns 2=False
-    multi_rank/job_verdict._cases_in_steps: drop 12
+    multi_rank/job_verdict._cases_in_steps: drop 12; drop 14
     multi_rank/job_verdict._stands_out: drop 9; drop 10; drop 11; drop 12
     multi_rank/job_verdict._takes_longest: arithmetic 5
     multi_rank/job_verdict.chance_of: returns 1=0.0
