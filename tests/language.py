@@ -20,7 +20,7 @@ BANNED: dict[str, str] = {
     r"\d\s%": "72%, without a space",
     r"\b(?:nobody|somebody|whoever|whomever)\b": "no one, or the passive",
     r"\bbeside\b": "next to, in addition to, with",
-    r"\b(?:told|tells?)\b": "reported, shows; attributed",
+    r"\b(?:told|(?<!cannot )tells?)\b": "reported, shows; attributed",
     r"\bso many\b": "the number of",
     r"\bstand(?:s|ing)? still\b": "is idle",
     r"\bcharge[sd]?\b|\bcharging\b": "attributed",

@@ -97,14 +97,16 @@ class OutputFileOrFolder(OutputFile):
 def check_paths(options: argparse.Namespace) -> None:
     """Refuse inputs that do not exist, and outputs that cannot be written or would overwrite an input or each other.
 
+    A command of whose answer a missing input is a part looks for inputs itself.
+
     Raises:
         OutputError: an output cannot be written.
         TraceError: an input does not exist.
     """
     named = list(_path_arguments(options))
     for item in named:
-        if isinstance(item, (InputTraces, InputFolder)):
-            _check_exists(item)
+        if isinstance(item, (InputTraces, InputFolder)) and not getattr(options, "checks_inputs", False):
+            check_exists(item)
     folders = [resolve_location(item) for item in named if isinstance(item, OutputFolder)]
     # A command checks the names of files that it adds to a folder itself.
     files = [
@@ -127,7 +129,7 @@ def check_paths(options: argparse.Namespace) -> None:
 PATTERN_OR_LIST = re.compile(r"[*?\[]|^@")
 
 
-def _check_exists(name: str) -> None:
+def check_exists(name: str) -> None:
     """Refuse a local file that is not there, before any reader is imported.
 
     Raises:
@@ -158,7 +160,8 @@ def input_files(options: argparse.Namespace) -> list[Location]:
     for item in _path_arguments(options):
         if isinstance(item, InputTraces):
             for path in expand_file_lists(item):
-                found += expand_inputs([path])
+                is_absent = getattr(options, "checks_inputs", False) and not (is_remote(path) or path.exists())
+                found += [path] if is_absent else expand_inputs([path])
                 # Dumps in this folder are read without an option.
                 found += (path if path.is_dir() else path.parent).glob(f"{FLIGHT_FOLDER}/*")
         elif isinstance(item, InputFile):

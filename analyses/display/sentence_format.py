@@ -33,6 +33,9 @@ UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 NAME_SIZE = 60
 
 
+ROWS_NAMED = 5
+
+
 def brief_duration(ns: int) -> str:
     """Print a duration with three digits or more.
 
@@ -102,6 +105,24 @@ def enumerated(parts: Sequence[object]) -> str:
     """
     *first, last = map(str, parts)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def steps_named(numbers: Sequence[int]) -> str:
+    """Name steps, those in a row by the first and the last; of many rows the first ones.
+
+    >>> steps_named([4]), steps_named([4, 5, 6, 11]), steps_named(range(0, 20, 2))
+    ('step 4', 'steps 4 to 6 and 11', 'steps 0, 2, 4, 6, 8 and 5 more')
+    """
+    rows: list[list[int]] = []
+    for number in numbers:
+        if rows and number == rows[-1][-1] + 1:
+            rows[-1].append(number)
+        else:
+            rows.append([number])
+    named = [f"{row[0]} to {row[-1]}" if len(row) > 1 else f"{row[0]}" for row in rows]
+    if hidden := len(named[ROWS_NAMED:]) > 1:
+        named = [*named[:ROWS_NAMED], f"{sum(map(len, rows[ROWS_NAMED:])):,} more"]
+    return f"{'step' if len(numbers) == 1 and not hidden else 'steps'} {enumerated(named)}"
 
 
 def and_more(hidden: int, one: str) -> list[str]:

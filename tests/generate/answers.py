@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import get_args
 
 from analyses.compare.diff import job_diff, run_diff
+from analyses.compare.diff.differences import Basis
 from analyses.compare.diff.sides import Measure
 from analyses.declare.analysis import Analysis
 from analyses.declare.columns import MORE, Table
@@ -127,8 +128,8 @@ def _lengths() -> dict[str, Schema]:
         "conclusion": CONCLUSION,
         "caveats": list_of(text("A sentence."), "Reasons against the comparison."),
         "measure": one_of(get_args(Measure), "Compared length."),
-        "control_ns": ns("Median of the control; of several kinds of steps that of their mixture"),
-        "test_ns": ns("Median of the test; of several kinds of steps that of their mixture"),
+        "control_ns": ns("Compared length of the control; of several kinds of steps the median of their mixture"),
+        "test_ns": ns("Compared length of the test"),
         "difference_share": share("Difference as a share of the control; null without a conclusion", null=True),
         "noise_share": share("Largest share that noise explains; null if unknown", null=True),
         "beyond_noise": boolean("Whether the difference exceeds the noise."),
@@ -140,7 +141,20 @@ def _lengths() -> dict[str, Schema]:
             null=True,
         ),
         "more_steps_share": share("Difference that noise hides, and that more steps would show", null=True),
-        "compared_by": one_of(["medians", "pairs", "means"], "What the difference is one of."),
+        "compared_by": one_of(get_args(Basis), "What the difference is one of."),
+        "cannot_tell": text("Why noise hides whether the test is slower; null if it is known.", null=True),
+        "hangs": {
+            **record(
+                {
+                    "control_events": integer("Events in the control: steps that hang, those in a row being one."),
+                    "test_events": integer("Events in the test."),
+                    "test_steps": list_of(integer("A step."), "The steps of the test that hang."),
+                    "excess_ns": ns("By how much the test's events are longer than usual steps, at the median"),
+                },
+                "Steps that hang; null of fewer than three steps.",
+            ),
+            "type": ["object", "null"],
+        },
         "means": record(
             {
                 "control_ns": ns("Mean of the control"),

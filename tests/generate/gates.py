@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from analyses.cli.commands.gate import METRICS
+from analyses.compare.diff.differences import Basis
 from tests.generate.properties import (
     Schema,
     boolean,
@@ -22,7 +25,7 @@ from tests.generate.shared_parts import JOB_VERDICT, LOST_TIME
 
 VALUE = "in the unit of the metric"
 DIFFERENCE = {
-    "compared_by": one_of(["medians", "pairs", "ranks", "means"], "What the difference is one of.", null=True),
+    "compared_by": one_of(get_args(Basis), "What the difference is one of.", null=True),
     "phase": text("Phase or kind of steps, if the difference is that of one.", null=True),
     "first_step": integer("First step, if not all steps are compared.", null=True),
     "last_step": integer("Last step, if the steps end before the run does.", null=True),
@@ -46,7 +49,7 @@ CHANGE = {
     "diff_ns": ns("new_ns - baseline_ns"),
     "noise_ns": ns("Largest difference that noise explains"),
 }
-CODES = ["unreadable", "partial", "gpu", "world_size", "ranks", "model", "pytorch", "steps", "metric"]
+CODES = ["unreadable", "partial", "gpu", "world_size", "ranks", "model", "pytorch", "steps", "metric", "noise"]
 
 
 def gate() -> Schema:
@@ -78,6 +81,18 @@ def gate() -> Schema:
         ),
         "judgement": LOST_TIME,
         "exceeding": list_of(record(DIFFERENCE, "A difference."), "The differences that exceed noise and limit."),
+        "hangs": {
+            **record(
+                {
+                    "baseline_events": integer("Events in the baseline: steps that hang, those in a row being one."),
+                    "new_events": integer("Events in the new run."),
+                    "new_steps": list_of(integer("A step."), "The steps of the new run that hang."),
+                    "excess": integer("By how much the new events are longer than usual steps, at the median."),
+                },
+                "Steps that hang; null of fewer than three steps.",
+            ),
+            "type": ["object", "null"],
+        },
         "phases": list_of(
             record(
                 {

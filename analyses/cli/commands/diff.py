@@ -173,8 +173,8 @@ def _fail_above(options: argparse.Namespace, found: Comparison[Lengths], ranks: 
         RegressionError: it is.
     """
     from analyses.compare.diff.conclusion import is_same_recording
-    from analyses.compare.diff.regression import obstacles, refuse, ruling
-    from analyses.compare.gate.answer_of_gate import TOO_SHORT_A_LEVEL
+    from analyses.compare.diff.differences import manner_of
+    from analyses.compare.diff.regression import notes_on, obstacles, refuse, ruling
 
     if options.left_out:
         raise CannotCompareError("partial", "--fail-above: cannot compare: an input could not be read")
@@ -186,29 +186,15 @@ def _fail_above(options: argparse.Namespace, found: Comparison[Lengths], ranks: 
         ruled = ruling(found, options.fail_above)
     except CannotCompareError as error:
         raise CannotCompareError(error.why, f"--fail-above: cannot compare: {error.on_command_line}") from None
+    if ruled.verdict == "cannot_compare":
+        raise CannotCompareError("noise", f"--fail-above: cannot compare: {ruled.doubt}")
     if ruled.exceeding:
         main = ruled.main
         slower, least, noise = (f"{value:.1%}" for value in (main.share, ruled.limit, main.noise_share))
         limits = f"above the limit of {least} and the noise of {noise}"
-        raise RegressionError(f"--fail-above: {slower} slower{_when(main.steps)}, {limits}")
-    if alone := sum(found.kinds.alone[1].values()):
-        say(f"hta-graph: --fail-above: {_steps_not_judged(alone)}")
-    if ruled.is_short:
-        say(f"hta-graph: --fail-above: {TOO_SHORT_A_LEVEL}")
-    if not found.beyond_noise and found.noise_share > ruled.limit:
-        _say_what_is_hidden(ruled.limit, found)
-
-
-def _steps_not_judged(count: int) -> str:
-    """Warn that steps of a kind that only the second run has cannot fail the comparison.
-
-    >>> _steps_not_judged(6)
-    '6 steps after do what no step before does, and are not judged'
-    """
-    from analyses.display.sentence_format import counted
-
-    do, are = ("do", "are") if count > 1 else ("does", "is")
-    return f"{counted(count, 'step')} after {do} what no step before does, and {are} not judged"
+        raise RegressionError(f"--fail-above: {slower} slower{manner_of(main, found.course)}, {limits}")
+    for line in notes_on(found, ruled):
+        say(f"hta-graph: --fail-above: {line}")
 
 
 def _settings(found: Comparison[Lengths], ranks: Comparison[Side]) -> tuple[Setting, Setting]:
@@ -224,23 +210,6 @@ def _settings(found: Comparison[Lengths], ranks: Comparison[Side]) -> tuple[Sett
         size = rank.graph.trace.world_size if of_job is None else of_job.world_size
         made.append(Setting(facts_of_run(rank.graph), operator_times(rank.scope), frozenset(compared), size))
     return made[0], made[1]
-
-
-def _when(steps: tuple[int, int | None] | None) -> str:
-    """Name the steps that are slower, where not all are."""
-    if steps is None:
-        return ""
-    return f" since step {steps[0]}" if steps[1] is None else f" in steps {steps[0]} to {steps[1]}"
-
-
-def _say_what_is_hidden(share: float, found: Comparison[Lengths]) -> None:
-    """Warn that noise hides a slowdown of the limit, with the number of steps that would show it."""
-    from analyses.compare.diff.conclusion import steps_to_record, steps_to_see
-
-    steps = steps_to_see(found, share)
-    advice = "compare more steps" if steps is None else steps_to_record(steps)
-    noise = f"{found.noise_share:.1%}"
-    say(f"hta-graph: --fail-above: the noise of {noise} hides a slowdown of {share:.1%}; {advice}")
 
 
 def _inputs_of_sides(options: argparse.Namespace) -> tuple[RankInputs, RankInputs]:

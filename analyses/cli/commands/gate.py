@@ -20,21 +20,23 @@ from analyses.cli.options import (
     heading,
 )
 from analyses.cli.outputs import print_first_sentence, print_lines, write_json
-from analyses.cli.path_args import BaselineFile, InputTraces, OutputFile
+from analyses.cli.path_args import BaselineFile, InputTraces, OutputFile, check_exists
 from analyses.cli.rank_inputs import RankInputs
 from analyses.cli.window_args import WindowArgs
-from analyses.declare.arg_types import RANK, share_of_one
+from analyses.declare.arg_types import RANK, share_of_one, whole_number
 from analyses.display.stderr import say
 from hta_graph.base.errors import CannotCompareError, HtaGraphError, RegressionError, UsageError
 from hta_graph.base.progress import begin_stage
-from hta_graph.base.storage.location import resolve_location
+from hta_graph.base.storage.location import is_remote, resolve_location
 
 if TYPE_CHECKING:
     from analyses.compare.gate.run_profile import RunProfile
 
 METRICS = ("iteration", "critical-path", "exposed-communication", "gpu-busy", "gpu-idle", "memory")
-ALLOWED = ("gpu", "world_size", "ranks", "model", "pytorch")
+ALLOWED = ("gpu", "world_size", "ranks", "model", "pytorch", "noise")
 DEFAULT_LIMIT = 0.01
+MOST_KEPT = 10
+HOW_TO_BEGIN = "hta-graph gate --update BASELINE TRACE makes a baseline"
 
 
 def _add_gate(parser: argparse.ArgumentParser) -> None:
@@ -61,14 +63,14 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
         choices=METRICS,
         default="iteration",
         metavar="METRIC",
-        help=f"what is compared: {', '.join(METRICS)} (default: iteration)",
+        help=f"what is compared: {', '.join(METRICS)}",
     )
     parser.add_argument("--per-phase", action="store_true", help="also compare each phase or kind of steps by itself")
     parser.add_argument(
         "--allow", action="append", choices=ALLOWED, default=[], help="compare although this differs; can be repeated"
     )
-    # What a damaged file lacks would be a difference.
-    parser.set_defaults(salvage=False)
+    # What a damaged file lacks would be a difference; the comment reports an absent one.
+    parser.set_defaults(salvage=False, checks_inputs=True)
     heading(parser, READING).add_argument("--rank", type=RANK, metavar="N", help="compare only rank N")
     heading(parser, READING).add_argument(
         "--cpu-window", action="store_true", help="compare the steps' time on the CPU"
@@ -81,13 +83,24 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
         "--update",
         type=BaselineFile,
         metavar="FILE",
-        help="write the inputs as a baseline file; they are recordings of one run",
+        help="add the inputs to a baseline file",
     )
+    output.add_argument(
+        "--keep",
+        type=whole_number(1, 1_000),
+        default=MOST_KEPT,
+        metavar="N",
+        help=f"newest recordings that --update keeps (default: {MOST_KEPT})",
+    )
+    output.add_argument("--plan", action="store_true", help="say how many steps show a change; takes BASELINE alone")
     output.add_argument("--with-hosts", action="store_true", help="keep the names of hosts in the baseline")
 
 
 def _run_gate(options: argparse.Namespace) -> None:
     """Write a baseline, or compare runs and fail for a regression."""
+    if options.plan:
+        _plan(options)
+        return
     if options.update is not None:
         _update(options)
         return
@@ -96,7 +109,6 @@ def _run_gate(options: argparse.Namespace) -> None:
     if not options.new:
         raise UsageError("expected BASELINE and NEW; --update FILE RUN writes a baseline")
     from analyses.compare.gate.answer_of_gate import GivenFiles, document_of_refusal, refusal_of
-    from analyses.compare.gate.text_of_gate import verdict_line
 
     given = GivenFiles((str(options.baseline),), tuple(map(str, options.new)))
     try:
@@ -107,40 +119,91 @@ def _run_gate(options: argparse.Namespace) -> None:
         from hta_graph.trace.json_reader import SALVAGE_REMEDY
 
         text = error.on_command_line.replace(SALVAGE_REMEDY.command_line, "record it again")
+        if not is_remote(place := resolve_location(options.baseline)) and not place.exists():
+            text = f"{text}; {HOW_TO_BEGIN}"
         _write(document_of_refusal(refusal_of(error), text, options.metric, options.fail_above, given), options)
         raise CannotCompareError(refusal_of(error), f"gate: cannot compare: {text}") from None
-    is_regression = found["verdict"] == "regression"
     try:
         _write(found, options)
-    except BrokenPipeError:  # `… | head` has read enough, which must not hide a regression
-        if not is_regression:
+    except BrokenPipeError:  # `… | head` has read enough, which must not hide a verdict
+        if found["verdict"] == "pass":
             raise
-    if is_regression:
+    _fail_unless_passed(found)
+
+
+def _fail_unless_passed(found: dict[str, Any]) -> None:
+    """Give the verdict as the exit status.
+
+    Raises:
+        RegressionError: the new run is slower.
+        CannotCompareError: noise hides whether it is.
+    """
+    from analyses.compare.gate.text_of_gate import verdict_line
+
+    if found["verdict"] == "regression":
         raise RegressionError(f"gate: {verdict_line(found)}")
+    if found["verdict"] == "cannot_compare":
+        raise CannotCompareError("noise", f"gate: {verdict_line(found)}")
 
 
 def _update(options: argparse.Namespace) -> None:
-    """Write the recordings of a run as a baseline."""
+    """Add the recordings of a run to a baseline, and keep the newest ones."""
     if options.json or options.markdown:
         raise UsageError("--update writes a baseline and no answer; omit --json and --markdown")
     from analyses.compare.gate.baseline_file import write_baseline
+    from analyses.compare.gate.compare_profiles import noise_of_recordings
 
-    profiles = [one for item in (options.baseline, *options.new) for one in _profiles(item, options)]
+    given = [one for item in (options.baseline, *options.new) for one in _profiles(item, options)]
+    known = _known_recordings(options, given) if len(given) < options.keep else []
+    profiles = [*known, *given][-options.keep :]
     write_baseline(options.update, profiles, with_hosts=options.with_hosts)
     if options.update != "-":
-        say(_written(options.update, len(profiles), [len(one.side.lengths_ns) for one in profiles]))
+        steps = [len(one.side.lengths_ns) for one in profiles]
+        say(_written(options.update, len(profiles), steps, noise_of_recordings(profiles)[1]))
 
 
-def _written(target: str, recordings: int, steps: Sequence[int]) -> str:
-    """State what a baseline was made of.
+def _known_recordings(options: argparse.Namespace, given: Sequence[RunProfile]) -> list[RunProfile]:
+    """Read what a baseline holds already, without the given recordings; none where there is no file.
 
-    >>> _written("base.json", 2, [10, 12])
-    'base.json: a baseline of 2 recordings with 10 and 12 steps'
+    Raises:
+        CannotCompareError: the recordings are of another program or machine.
     """
-    from analyses.display.sentence_format import counted
+    from analyses.compare.diff.regression import obstacles, refuse
+    from analyses.compare.gate.baseline_file import is_baseline, read_baseline
 
-    counts = " and ".join(filter(None, [", ".join(f"{one:,}" for one in steps[:-1]), f"{steps[-1]:,}"]))
-    return f"{target}: a baseline of {counted(recordings, 'recording')} with {counts} step{'s' * (list(steps) != [1])}"
+    place = resolve_location(options.update) if options.update != "-" else None
+    if place is None or not is_baseline(place):
+        return []
+    known = read_baseline(place)
+    try:
+        for own in given:
+            refuse(list(obstacles(known[0].setting, own.setting, options.allow)))
+    except CannotCompareError as error:
+        raise CannotCompareError(error.why, f"{options.update}: {error}; --keep 1 begins a new baseline") from None
+    lengths = [own.side.lengths_ns.tolist() for own in given]
+    return [own for own in known if own.side.lengths_ns.tolist() not in lengths]
+
+
+def _written(target: str, recordings: int, steps: Sequence[int], spread: float | None) -> str:
+    """State what a baseline was made of, and by how much its recordings differ.
+
+    >>> _written("base.json", 2, [10, 12], 0.004)
+    'base.json: a baseline of 2 recordings with 10 and 12 steps, which differ by 0.4%'
+    """
+    from analyses.display.sentence_format import counted, enumerated
+
+    counts = f"{enumerated([f'{one:,}' for one in steps])} step{'s' * (list(steps) != [1])}"
+    differ = "" if spread is None else f", which differ by {spread:.1%}"
+    return f"{target}: a baseline of {counted(recordings, 'recording')} with {counts}{differ}"
+
+
+def _plan(options: argparse.Namespace) -> None:
+    """Print how many steps show a change."""
+    if options.new or options.json or options.markdown or options.update is not None:
+        raise UsageError("--plan takes BASELINE alone and prints text")
+    from analyses.compare.gate.plan import plan_lines
+
+    print_lines(plan_lines(_profiles(options.baseline, options)), wide=options.wide)
 
 
 def _compared(options: argparse.Namespace, given: Any) -> dict[str, Any]:
@@ -152,6 +215,7 @@ def _compared(options: argparse.Namespace, given: Any) -> dict[str, Any]:
     begin_stage("comparing runs")
     found = compare_profiles(sides[0], sides[1], options.metric, options.allow)
     ruled = ruling(found.lengths, options.fail_above, per_kind=options.per_phase)
+    ruled = replace(ruled, doubt="") if "noise" in options.allow else ruled
     return document_of_ruling(found, ruled, options.metric, given)
 
 
@@ -160,6 +224,7 @@ def _profiles(item: InputTraces, options: argparse.Namespace) -> Sequence[RunPro
     from analyses.compare.gate.baseline_file import is_baseline, read_baseline
     from analyses.compare.gate.run_profile import profile_of
 
+    check_exists(item)
     place = resolve_location(item)
     if is_baseline(place):
         return read_baseline(place)
@@ -180,11 +245,11 @@ def _write(found: dict[str, Any], options: argparse.Namespace) -> None:
 
     if options.json:
         write_json(options.json, found, ())
-        if options.markdown != "-" and not found["reason"]:
+        if options.markdown != "-" and found["compared_by"]:
             print_first_sentence(options.json, text_lines(found, wide=options.wide))
     if options.markdown:
         write_file(options.markdown, markdown(found).encode(errors="backslashreplace"))
-    if not (options.json or options.markdown or found["reason"]):
+    if not (options.json or options.markdown) and found["compared_by"]:
         print_lines(text_lines(found, wide=options.wide), wide=options.wide)
 
 
@@ -192,8 +257,8 @@ GATE = Command(
     name="gate",
     help="Fail a slower run against a baseline, with the cause",
     more=(
-        "A run fails if it is slower than the baseline by more than the noise and more than a limit. The exit status "
-        "is 1 for a regression and nothing else, 3 if the runs cannot be compared."
+        "A run fails if it is slower by more than the noise and more than a limit. The exit status is 1 for a "
+        "regression and nothing else, 3 if that cannot be known."
     ),
     examples=(
         "gate trace.json.gz trace.json.gz",

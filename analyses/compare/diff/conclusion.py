@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from math import ceil
 
 import numpy as np
 import pandas as pd
 
+from analyses.compare.diff.differences import OF_THE_COURSE, course_lines, manner_of
 from analyses.compare.diff.length_comparison import ENOUGH_AROUND, LEAST_OF_WINDOWS, Comparison
-from analyses.compare.diff.noise import ENOUGH_STEPS, LEAST_OF_STEPS
+from analyses.compare.diff.noise import LEAST_OF_STEPS
+from analyses.compare.diff.regression import counts_of, doubt, steps_to_record, steps_to_see
 from analyses.compare.diff.sides import BEFORE_AFTER, LENGTH, LONGEST_NAME, OTHER_RANK, Lengths, side_name
 from analyses.display.sentence_format import brief_share, counted, enumerated
 from analyses.display.text_layout import clipped, duration_text
@@ -25,13 +26,12 @@ NOISE = (
     "Noise: how far runs of the same program can differ by chance, estimated from the spread of their steps or of "
     "repeated kernels and operators."
 )
-MOST_STEPS = 1_000
-"""More steps than anybody records of one run."""
 PAIRS_LISTED = 6
 """How many differences of pairs a sentence lists; of more it counts the longer ones."""
 
 FORM_OF_LABEL = re.compile(r" \((?:GPU|CPU) window\)$")
 """The measure states it already."""
+BASIS = {"means": "mean", "hangs": "mean", "trend": "first and last step by their trend"}
 CLASSES_NAMED = 3
 CERTAIN_PART_SHARE = 1.5
 """Of many parts one leaves its band by chance: by how many bands a part must change where the whole does not."""
@@ -82,7 +82,13 @@ def _verdict_line(found: Comparison[Lengths], caveats: Sequence[str]) -> str:
         return f"No verdict: {found.refused} ({lengths})."
     is_new = not any(level.beyond_noise for level in found.levels.earlier)
     since = _since(found.levels.since, is_new=is_new and found.beyond_noise)
+    is_usual = found.main.basis in ("medians", "pairs", "ranks", "means")
+    since = (
+        since if is_usual and found.main.steps == found.differences[0].steps else manner_of(found.main, found.course)
+    )
     alone = [_without_steps(*side) for side in _steps_alone(found)]
+    if why := doubt(found):
+        return f"{why[0].upper()}{why[1:]}: {lengths} ({_percent(change, sign=True)}; noise ±{_percent(noise)})."
     if not found.beyond_noise:
         return _no_difference(measure, lengths, change, noise, since, alone)
     return _difference(measure, lengths, change, noise, [*caveats, *alone], since)
@@ -194,7 +200,7 @@ def _lengths(
     if max(counts) > 1:
         of_kinds = f" of {kinds} kinds" if kinds > 1 else ""
         in_pairs = ", compared in pairs" if compared_by == "pairs" else ""
-        figure = "mean" if compared_by == "means" else "median"
+        figure = BASIS.get(compared_by, "median")
         return f"{figure} {was} → {now} over {counts[0]} and {counts[1]} steps{of_kinds}{in_pairs}"
     if labels is None:
         return f"{was} → {now}"
@@ -213,13 +219,11 @@ def label_without_form(label: str) -> str:
 
 def _compared_counts(found: Comparison[Lengths]) -> tuple[int, int]:
     """Return how many lengths of each side are compared: those of steps that the other side has, too."""
+    if found.main.basis in OF_THE_COURSE:
+        return found.course.counts
     control, test = found.kinds.by_side
     counts = int(np.count_nonzero(control >= 0)), int(np.count_nonzero(test >= 0))
-    return counts if (len(control), len(test)) == _counts(found) else _counts(found)
-
-
-def _counts(found: Comparison[Lengths]) -> tuple[int, int]:
-    return len(found.control.lengths_ns), len(found.test.lengths_ns)
+    return counts if (len(control), len(test)) == counts_of(found) else counts_of(found)
 
 
 def _caution_lines(found: Comparison[Lengths], repeated_on: int | None) -> list[str]:
@@ -230,7 +234,7 @@ def _caution_lines(found: Comparison[Lengths], repeated_on: int | None) -> list[
     if found.repeats is not None:
         around = (len(found.control.neighbors.ns), len(found.test.neighbors.ns))
         around = around if min(around) >= ENOUGH_AROUND else (0, 0)
-        said.append(_noise_source(_counts(found), found.repeats.units, repeated_on, around, LEAST_OF_WINDOWS))
+        said.append(_noise_source(counts_of(found), found.repeats.units, repeated_on, around, LEAST_OF_WINDOWS))
     if found.control.warms_up:
         said.append("Each step is the first of its trace and may include warm-up.")
     if found.unlike is not None:
@@ -293,17 +297,6 @@ def _visible_difference(noise_ns: int, share: float, more: tuple[float, int] | N
     return f"{said}{advice}."
 
 
-def steps_to_record(steps: int) -> str:
-    """Advise to record as many steps as show a difference.
-
-    >>> steps_to_record(40), steps_to_record(39_675)
-    ('record 40 steps of each run', 'more than 1,000 steps of each run are needed')
-    """
-    if steps > MOST_STEPS:
-        return f"more than {MOST_STEPS:,} steps of each run are needed"
-    return f"record {steps:,} steps of each run"
-
-
 def _level_lines(found: Comparison[Lengths]) -> list[str]:
     """Compare the steps before the last change of level inside a run."""
     if found.refused:
@@ -337,24 +330,8 @@ def _earlier_level(side: str, steps: tuple[int, int], both_ns: tuple[int, int], 
 def more_steps(found: Comparison[Lengths]) -> tuple[float, int] | None:
     """Return a difference (a share) that is not visible, and the number of steps of each run that would show it."""
     wanted = next((share for share in WORTH_SEEING if share < found.noise_share), None)
-    steps = None if wanted is None or found.refused else steps_to_see(found, wanted)
+    steps = None if wanted is None or found.refused else steps_to_see(found, found.noise_share, wanted)
     return None if wanted is None or steps is None else (wanted, steps)
-
-
-def steps_to_see(found: Comparison[Lengths], share: float) -> int | None:
-    """Return how many steps of each run would show a difference; ``None`` for windows that are no steps.
-
-    The noise of a mean shrinks with the square root of its steps.
-    """
-    if any((side.numbers < 0).any() for side in found.sides.values()):
-        return None
-    counts = _counts(found)
-    usual = 2 / (1 / counts[0] + 1 / counts[1])
-    return max(
-        ceil(usual * (found.noise_share / max(share, LEAST_OF_STEPS)) ** 2),
-        *(count + 1 for count in counts),
-        ENOUGH_STEPS,
-    )
 
 
 def _step_lines(found: Comparison[Lengths]) -> list[str]:
@@ -377,7 +354,8 @@ def _step_lines(found: Comparison[Lengths]) -> list[str]:
     differences = pair_differences(found)
     if found.beyond_noise and len(differences) > 1:
         said.append(_changes_of_pairs(differences, round(float(np.median(differences)))))
-    if found.is_of_sums:
+    said += course_lines(found.course, found.main)
+    if found.main.basis == "means":
         said.append(_only_some_steps((round(found.change.control_ns), round(found.change.test_ns))))
     return said
 

@@ -416,7 +416,7 @@ def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> Jo
     """
     every = ranks.all_steps or AllSteps((ranks.control.numbers, ranks.test.numbers), ranks.kinds)
     kinds = kinds_by_number(every.kinds, every.numbers, (control.numbers, test.numbers))
-    control, test, kinds, levels = last_levels(control, test, kinds)
+    control, test, kinds, course = last_levels(control, test, kinds)
     near = [side.neighbors for side in (ranks.control, ranks.test)]
     of_neighbors = kinds_by_number(
         kinds_of_steps(near[0].scopes, near[1].scopes),
@@ -433,7 +433,7 @@ def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> Jo
     refused = found.refused
     if control.phases and test.phases and not control.phases & test.phases:
         refused = _other_phases(sorted(control.phases), sorted(test.phases))
-    return replace(found, levels=levels, refused=refused)
+    return replace(found, course=course, refused=refused)
 
 
 def _other_phases(before: Sequence[str], after: Sequence[str]) -> str:

@@ -251,15 +251,15 @@ def _side_of_steps(
 
 
 def listed_steps(lengths: Ints) -> Ints:
-    """Choose the windows with paths: all, or the median one and others, evenly spread from short to long.
+    """Choose the windows with paths: all, or the median one, the longest, and others, evenly spread from short to long.
 
     Those nearest to the median would be more alike than all are: their noise would be too small.
     """
     if len(lengths) <= STEPS_LISTED:
         return np.arange(len(lengths))
-    others = STEPS_LISTED - 1
+    others, order = STEPS_LISTED - 2, np.argsort(lengths, kind="stable")
     places = (2 * np.arange(others) + 1) * len(lengths) // (2 * others)
-    return np.union1d(np.argsort(lengths, kind="stable")[places], median_index(lengths))
+    return np.union1d(order[places], [order[-1], median_index(lengths)])
 
 
 def _side(

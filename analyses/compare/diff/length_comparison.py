@@ -5,20 +5,32 @@ Where a side has too few steps, the noise is estimated from the repetitions of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import ceil
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from analyses.compare.diff.comparable_names import numbered_alike
+from analyses.compare.diff.differences import (
+    OF_ALL_STEPS,
+    Basis,
+    Course,
+    Difference,
+    all_differences,
+    counts_for_the_run,
+    course_of,
+    difference_of_kind,
+    main_of,
+)
 from analyses.compare.diff.kernels_in_order import EnqueuedWork, common_codes
 from analyses.compare.diff.noise import ENOUGH_STEPS, LEAST_OF_STEPS, FewSteps, Repetitions, noise_of_repetitions
 from analyses.compare.diff.sides import BEFORE_AFTER, Lengths, Side, median_index
-from analyses.compare.diff.step_change import StepChange, StepLengths, change_of_steps
+from analyses.compare.diff.step_change import KindChange, StepChange, StepLengths, change_of_steps
 from analyses.compare.diff.step_kinds import StepKinds, kinds_of_steps
-from analyses.compare.diff.step_levels import StepLevels, find_levels
+from analyses.compare.diff.step_levels import StepLevels
 from analyses.declare.scope import Scope
 from analyses.display.text_layout import duration_text
 from hta_graph.attribution.call_paths import CallPaths
@@ -187,8 +199,10 @@ class Comparison(Generic[Side_co]):
     kinds: StepKinds
     unlike: tuple[str, str] | None = None
     """How the named steps of both sides differ, if they are of different kinds."""
-    levels: StepLevels = field(default_factory=StepLevels)
-    """The levels of all steps; both sides consist of the last one alone."""
+    course: Course = field(default_factory=Course)
+    """What all steps show; both sides consist of those of the last level alone."""
+    run_noise: float = 0.0
+    """By how much whole runs differ by chance at least, as a share."""
     all_steps: AllSteps | None = None
     """Of one rank of each run the steps of all levels."""
 
@@ -203,31 +217,52 @@ class Comparison(Generic[Side_co]):
         return numbered_alike(self.control.annotations | self.test.annotations)
 
     @property
-    def is_of_sums(self) -> bool:
-        """Whether only the mean length changed, as where some steps of one side hang."""
-        return self.change.is_summed and not self.change.is_usual
+    def levels(self) -> StepLevels:
+        """The levels of all steps."""
+        return self.course.levels
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """What is judged: the differences of all steps, and of kinds of steps that count for the run."""
+        every = tuple(all_differences(self.change, self.course, run_noise=self.run_noise))
+        return every[:1] if self.refused or self.repeats is not None else (*every, *self.of_kinds())
+
+    def of_kinds(self, *, every: bool = False) -> Iterator[Difference]:
+        """Yield the differences of the judged kinds of steps, if there are several; all, or those that count."""
+        kinds, first = self.change.kinds, self.levels.since[1]
+        for kind in kinds if every or len(kinds) > 1 else ():
+            if kind.is_judged and (every or counts_for_the_run(kind, kinds)):
+                yield self.of_kind(kind, None if first is None else (first, None))
+
+    def of_kind(self, kind: KindChange, steps: tuple[int, int | None] | None = None) -> Difference:
+        """Return the difference of a kind of steps; of very few steps with the noise of the parts of steps."""
+        least = max(self.row_noise_share or 0.0, self.run_noise)
+        return difference_of_kind(kind, self.kinds.names[kind.kind] or "all", least, steps)
+
+    @cached_property
+    def main(self) -> Difference:
+        """The difference to report."""
+        return self.differences[0] if len(self.differences) < OF_ALL_STEPS else main_of(self.differences, self.change)
 
     @property
-    def compared_by(self) -> Literal["medians", "pairs", "means"]:
+    def compared_by(self) -> Basis:
         """What the difference is one of."""
-        return "means" if self.is_of_sums else "pairs" if self.change.is_paired else "medians"
+        return self.main.basis
 
     @property
     def lengths(self) -> tuple[int, int]:
         """The compared lengths of control and test: medians, of several kinds in their mixture, or means."""
-        change = self.change
-        control_ns, test_ns = change.means_ns if self.is_of_sums else (change.control_ns, change.test_ns)
-        return round(control_ns), round(test_ns)
+        return round(self.main.control), round(self.main.control + self.main.difference)
 
     @property
     def difference_ns(self) -> int:
         """By how much the test is longer."""
-        return round(self.change.summed_ns if self.is_of_sums else self.change.difference_ns)
+        return round(self.main.difference)
 
     @property
     def noise_ns(self) -> int:
         """The largest difference that noise explains: what could not have been detected."""
-        return ceil(self.change.summed_noise_ns if self.is_of_sums else self.change.noise_ns)
+        return ceil(self.main.noise)
 
     @property
     def change_share(self) -> float:
@@ -242,21 +277,19 @@ class Comparison(Generic[Side_co]):
     @property
     def noise_share(self) -> float:
         """The noise as a share of the control."""
-        change = self.change
-        noise_ns, control_ns = (
-            (change.summed_noise_ns, change.means_ns[0]) if self.is_of_sums else (change.noise_ns, change.control_ns)
-        )
-        return noise_ns / max(control_ns, 1)
+        return self.main.noise / max(self.main.control, 1)
 
     @property
     def beyond_noise(self) -> bool:
         """Whether one run is longer by more than the noise."""
-        return not self.refused and (self.change.is_usual or self.change.is_summed)
+        return not self.refused and abs(self.main.difference) > self.main.noise
 
     @property
     def row_noise_share(self) -> float | None:
         """The noise of rows in tables, where there are too few windows for a noise of each row."""
-        return None if self.repeats is None and self.freedom >= ENOUGH_FREEDOM else self.noise_share
+        if self.repeats is None and self.freedom >= ENOUGH_FREEDOM:
+            return None
+        return self.change.noise_ns / max(self.change.control_ns, 1)
 
     @property
     def freedom(self) -> int:
@@ -267,11 +300,11 @@ class Comparison(Generic[Side_co]):
 def compare(control: Side, test: Side) -> Comparison[Side]:
     """Compare two runs by their steps, with noise from repetitions where the steps are too few."""
     every = AllSteps((control.numbers, test.numbers), kinds_of_steps(control.scopes, test.scopes))
-    control, test, kinds, levels = last_levels(control, test, every.kinds)
+    control, test, kinds, course = last_levels(control, test, every.kinds)
     sides = [_represented(side, kind) for side, kind in ((control, kinds.control), (test, kinds.test))]
     of_neighbors = kinds_of_steps(control.neighbors.scopes, test.neighbors.scopes)
     found = compare_lengths(sides[0], sides[1], lambda: repetition_noise(sides[0], sides[1]), kinds, of_neighbors)
-    return replace(found, levels=levels, all_steps=every)
+    return replace(found, course=course, all_steps=every)
 
 
 def _represented(side: Side, kind: Ints) -> Side:
@@ -280,12 +313,11 @@ def _represented(side: Side, kind: Ints) -> Side:
     return replace(side, representative=int(own[median_index(side.lengths_ns[own])]))
 
 
-def last_levels(control: SideT, test: SideT, kinds: StepKinds) -> tuple[SideT, SideT, StepKinds, StepLevels]:
+def last_levels(control: SideT, test: SideT, kinds: StepKinds) -> tuple[SideT, SideT, StepKinds, Course]:
     """Select the steps of both runs since the last change of level inside each, with their kinds."""
-    if min(len(control.lengths_ns), len(test.lengths_ns)) < ENOUGH_STEPS:
-        return control, test, kinds, StepLevels()
-    levels = find_levels(*_step_lengths((control, test), kinds))
-    return control.since(levels.first[0]), test.since(levels.first[1]), kinds.since(levels.first), levels
+    course = course_of(*_step_lengths((control, test), kinds))
+    first = course.levels.first
+    return control.since(first[0]), test.since(first[1]), kinds.since(first), course
 
 
 def _step_lengths(sides: tuple[Lengths, Lengths], kinds: StepKinds) -> list[StepLengths]:

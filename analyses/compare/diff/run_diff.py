@@ -32,10 +32,12 @@ from analyses.compare.diff.conclusion import (
     pair_differences,
     without_difference,
 )
+from analyses.compare.diff.differences import Course
 from analyses.compare.diff.environment import ENVIRONMENT, caveats, environment, environment_lines, lost_work
 from analyses.compare.diff.kernels_in_order import KERNEL_CHANGES, kernel_changes, work_changes
 from analyses.compare.diff.length_comparison import Comparison, compare
 from analyses.compare.diff.lost_time import lost_time
+from analyses.compare.diff.regression import doubt
 from analyses.compare.diff.sides import (
     BEFORE_AFTER,
     LONGEST_NAME,
@@ -248,9 +250,20 @@ def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:
             name: sum(alone.values()) for name, alone in zip(found.sides, found.kinds.alone, strict=True)
         },
         "pairs": _pair_keys(found),
+        "cannot_tell": doubt(found) or None,
+        "hangs": _hang_keys(found.course),
         "since_step": dict(zip(found.sides, found.levels.since, strict=True)),
         "earlier_levels": list(map(_level_keys, found.levels.earlier)),
     }
+
+
+def _hang_keys(course: Course) -> dict[str, Any] | None:
+    """Return in how many events steps hang on either side, and which steps of the test; null of too few steps."""
+    if (tail := course.tail) is None:
+        return None
+    steps = [course.numbers[at] for at in tail.places.tolist()]
+    events = dict(zip(("control_events", "test_events"), tail.counts, strict=True))
+    return {**events, "test_steps": steps, "excess_ns": round(tail.excess_ns)}
 
 
 def _kind_keys(name: str, kind: KindChange) -> dict[str, Any]:

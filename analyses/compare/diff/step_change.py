@@ -39,9 +39,11 @@ POOLED_WEIGHT = 4
 """How many deviations of a kind's own count as much as the spread of all kinds."""
 ENOUGH_IN_ORDER = 8
 """The number of steps from which on it shows whether each resembles the one before."""
-MOST_CORRELATED = 0.8
-USUAL_LIKENESS, USUAL_WEIGHT = 0.15, 20
-"""How much a step resembles the one before in most programs, and how many steps that counts as: few show it badly."""
+MOST_SEEN, MOST_CORRELATED = 0.8, 0.93
+LIKENESS_ERRORS = 1.25
+"""How many of its errors the likeness of steps is taken above its estimate."""
+BLOCKS, DRAWN, CHANCE_OF_BLOCKS = 4, 600, 0.005
+"""Into how many blocks steps are cut, how often these are drawn, and in which share the difference may be smaller."""
 CERTAIN_PAIRS = 3.7
 """The same for lengths that go up and down together: 0.1% of unrelated steps do."""
 MOST_RANKED = 1_000
@@ -142,6 +144,12 @@ def change_of_steps(control: StepLengths, test: StepLengths) -> StepChange:
     common = np.intersect1d(control.kind[control.kind >= 0], test.kind)
     kinds = [_change_of_kind(kind, control, test, is_judged=kind in judged) for kind in common.tolist()]
     return replace(of_judged, pairs=pairs, kinds=tuple(kinds))
+
+
+def noise_of_medians(steps: StepLengths) -> float:
+    """Return the largest change of the usual step that noise explains (ns) between two runs with such steps."""
+    sides = _Sides(steps, steps)
+    return max(sides.change_of_medians()[1], LEAST_OF_STEPS * float((sides.medians[0] * sides.weight).sum()))
 
 
 def _by_step_before(sides: tuple[StepLengths, StepLengths]) -> list[StepLengths]:
@@ -262,6 +270,8 @@ class _Sides:
         wide = (STANDARD_ERRORS + FEW_STEPS / self.freedom) * self._dependence()
         ranked = self._least_shift_of_ranks(slower=test_ns >= control_ns)
         noise_ns = max(wide * self._error(spreads), ranked, self._drift() * control_ns)
+        if test_ns - control_ns > noise_ns:
+            noise_ns = max(noise_ns, self._noise_of_blocks())
         return test_ns - control_ns, noise_ns + self._excess_of_rare(self.medians[1] - self.medians[0], self.weight)
 
     def means_and_noise(self) -> tuple[tuple[float, float], float]:
@@ -322,7 +332,9 @@ class _Sides:
         """
         shift_ns, noise_ns = _shift_and_noise(*self._shifts(np.zeros_like(self.medians), slower=False))
         control_ns = float((self.medians[0] * self.weight).sum())
-        noise_ns = max(noise_ns * usual_dependence(self._away()), self._drift() * control_ns)
+        noise_ns = max(noise_ns * most_dependence(self._away()), self._drift() * control_ns)
+        if shift_ns > noise_ns:
+            noise_ns = max(noise_ns, self._noise_of_blocks())
         return shift_ns, noise_ns + self._excess_of_rare(self.medians[1] - self.medians[0], self.weight)
 
     def shift_of_pairs(self, pairs: tuple[Ints, Ints]) -> tuple[float, float]:
@@ -331,7 +343,7 @@ class _Sides:
         differ = self.both[1].ns[pairs[1]] - self.both[0].ns[pairs[0]]
         medians = np.nan_to_num(_by_kind(np.median, differ, kind, self.kinds))
         shift_ns, noise_ns = _shift_and_noise(*_means_of_two(differ, kind))
-        noise_ns *= usual_dependence([differ - medians[kind]])
+        noise_ns *= most_dependence([differ - medians[kind]])
         if not self._have_equal_numbers(pairs):
             noise_ns = max(noise_ns, self._drift() * float((self.medians[0] * self.weight).sum()))
         weight = np.bincount(kind, minlength=self.kinds) / len(kind)
@@ -344,7 +356,20 @@ class _Sides:
 
     def _dependence(self) -> float:
         """Return by how much the noise of a mean is larger because each step resembles the one before."""
-        return dependence(self._away())
+        return most_dependence(self._away())
+
+    def _noise_of_blocks(self) -> float:
+        """Return how far the median of the test may be too long where its steps come in blocks of equal length (ns).
+
+        Of steps that are slow in bursts the median is a slow one as soon as half of them are: blocks of steps, drawn at
+        random with replacement, show how often (circular block bootstrap: Politis and Romano, 1992).
+        """
+        drawn = [
+            _medians_of_blocks(_away_from(medians, side)) * float((medians * self.weight).sum())
+            for side, medians in zip(self.both, self.medians, strict=True)
+        ]
+        least_ns = LEAST_OF_STEPS * float((self.medians[0] * self.weight).sum())
+        return least_ns - float(np.quantile(drawn[1] - drawn[0], CHANCE_OF_BLOCKS))
 
     def _drift(self) -> float:
         """Return by how much steps become longer or shorter during a recording, as a share, where that is certain."""
@@ -380,7 +405,7 @@ class _Sides:
         spreads = np.nan_to_num(_spreads(differ - medians[kind], kind, self.kinds))
         error = float(np.sqrt((weight**2 * spreads**2 / np.maximum(counts, 1)).sum()))
         freedom = max(len(kind) - int(np.count_nonzero(counts)), 1)
-        wide = (STANDARD_ERRORS + FEW_PAIRS / freedom) * dependence([differ - medians[kind]])
+        wide = (STANDARD_ERRORS + FEW_PAIRS / freedom) * most_dependence([differ - medians[kind]])
         change = float((medians * weight).sum())
         noise_ns = max(wide * error, _least_shift_of_signs(differ - medians[kind], kind, slower=change >= 0))
         if not self._have_equal_numbers(pairs):
@@ -468,25 +493,41 @@ def _evenly(values: Floats) -> Floats:
 
 def dependence(sides: Sequence[Floats]) -> float:
     """Return by how much the noise of a mean is larger because each value resembles the one before (AR(1))."""
-    total = sum(map(len, sides))
-    power = sum(float((own**2).sum()) for own in sides)
-    if total < ENOUGH_IN_ORDER or not power:
-        return 1.0
-    likeness = sum(float((own[1:] * own[:-1]).sum()) for own in sides) / power
-    # Around their own mean values look less alike than they are, by one in their number.
-    likeness = min(max(likeness + len(sides) / total, 0.0), MOST_CORRELATED)
+    likeness = min(_likeness(sides), MOST_SEEN)
     return float(np.sqrt((1 + likeness) / (1 - likeness)))
 
 
-def usual_dependence(sides: Sequence[Floats]) -> float:
-    """Return the same where few values are known: what they show counts with what is usual."""
+def most_dependence(sides: Sequence[Floats]) -> float:
+    """Return how much larger it may be: few values show badly how they depend on each other.
+
+    Load that comes in bursts would make equal runs differ. Likeness is underestimated by 1 + 3 times itself, divided by
+    the number of values (Marriott and Pope, 1954).
+    """
     total = sum(map(len, sides))
     if total < ENOUGH_IN_ORDER:
         return 1.0
-    square = dependence(sides) ** 2
-    shown = (square - 1) / (square + 1)
-    likeness = (total * shown + USUAL_WEIGHT * USUAL_LIKENESS) / (total + USUAL_WEIGHT)
+    likeness = min(_likeness(sides) * (1 + 3 * len(sides) / total), MOST_CORRELATED)
+    likeness = min(likeness + LIKENESS_ERRORS * float(np.sqrt((1 - likeness**2) / total)), MOST_CORRELATED)
     return float(np.sqrt((1 + likeness) / (1 - likeness)))
+
+
+def _medians_of_blocks(away: Floats) -> Floats:
+    """Return the medians of values whose blocks are drawn at random."""
+    count = len(away)
+    size = max(count // BLOCKS, min(ENOUGH_STEPS, count))
+    first = np.random.default_rng(0).integers(count, size=(DRAWN, -(-count // size)))
+    places = (first[:, :, None] + np.arange(size)) % count
+    found: Floats = np.median(away[places.reshape(DRAWN, -1)[:, :count]], axis=1)
+    return found
+
+
+def _likeness(sides: Sequence[Floats]) -> float:
+    """Return how much each value resembles the one before; around their own mean they look less alike than they are."""
+    total = sum(map(len, sides))
+    power = sum(float((own**2).sum()) for own in sides)
+    if total < ENOUGH_IN_ORDER or not power:
+        return 0.0
+    return max(sum(float((own[1:] * own[:-1]).sum()) for own in sides) / power + len(sides) / total, 0.0)
 
 
 def _places(count: int) -> Floats:

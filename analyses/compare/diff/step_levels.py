@@ -14,7 +14,7 @@ keep levels apart from what looks like them:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import atan, comb, log, pi, sqrt
 
@@ -69,11 +69,15 @@ class EarlierLevel:
 
 @dataclass(frozen=True)
 class StepLevels:
-    """The place in each side where its last level begins (0: it has one), that step's number, and the levels before."""
+    """The place in each side where its last level begins (0: it has one), that step's number, and the levels before.
+
+    ``starts`` are the places in each side where its levels begin.
+    """
 
     first: tuple[int, int] = (0, 0)
     since: tuple[int | None, int | None] = (None, None)
     earlier: tuple[EarlierLevel, ...] = ()
+    starts: tuple[Ints, Ints] = field(default=(np.zeros(1, np.int64), np.zeros(1, np.int64)), compare=False)
 
 
 def find_levels(control: StepLengths, test: StepLengths) -> StepLevels:
@@ -98,7 +102,8 @@ def find_levels(control: StepLengths, test: StepLengths) -> StepLevels:
     earlier = _earlier_of_pairs(levels) if pairs is not None else _earlier_of_sides(levels)
     first = [int(own[-1]) if len(own) > 1 else 0 for own in found]
     since = [int(side.number[at]) if at else None for side, at in zip((control, test), first, strict=True)]
-    return StepLevels((first[0], first[1]), (since[0], since[1]), tuple(earlier))
+    starts = [np.append(0, own[1:]) for own in found]
+    return StepLevels((first[0], first[1]), (since[0], since[1]), tuple(earlier), (starts[0], starts[1]))
 
 
 def _levels_from(starts: Ints, side: StepLengths) -> list[StepLengths]:

@@ -8,30 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from analyses.advice import job_verdict
-from analyses.compare.diff.comparable_names import OTHERS
+from analyses.compare.diff.differences import OF_THE_COURSE, Difference, course_lines
 from analyses.compare.diff.environment import LOST_WORK
-from analyses.compare.diff.job_diff import job_causes, job_classes, job_names, job_ranks
+from analyses.compare.diff.job_diff import job_classes, job_names
 from analyses.compare.diff.lost_time import lost_time
-from analyses.compare.diff.regression import Difference, Ruling, difference_of_kind
+from analyses.compare.diff.regression import Ruling, notes_on
+from analyses.compare.gate.causes import DOMINANT_SHARE, causes, machine_note
 from analyses.compare.gate.compare_profiles import ProfileComparison, numbered_alike
 from analyses.compare.gate.run_profile import IN_CALL_PATH, NO_VERDICT
 from analyses.display.sentence_format import brief_share, counted
 from hta_graph.attribution.sequence_alignment import align
 from hta_graph.base.errors import CannotCompareError
 
-TOO_SHORT_A_LEVEL = (
-    "The level changes shortly before the end of a run, and too few steps are left to judge it; record more."
-)
-"""A level of few steps does not fail the gate."""
-
 SCHEMA = "hta-graph/gate/1"
-LEAST_PART = 0.1
-"""The share of the difference from which on a row accounts for it."""
-CAUSES_LISTED = 10
-DOMINANT_SHARE = 0.5
 BYTES = "bytes"
 
 
@@ -46,15 +37,17 @@ class GivenFiles:
 def document_of_ruling(found: ProfileComparison, ruled: Ruling, metric: str, given: GivenFiles) -> dict[str, Any]:
     """Return the document of a comparison that was possible."""
     main = ruled.main
+    why = {"code": "noise", "text": ruled.doubt} if ruled.doubt and not ruled.exceeding else None
     return {
-        **_heading(ruled.verdict, None, metric, ruled.limit, found.lengths.control.measure),
-        "baseline": _side(found, 0, given.baseline),
-        "new": _side(found, 1, given.new),
+        **_heading(ruled.verdict, why, metric, ruled.limit, found.lengths.control.measure),
+        "baseline": _side(found, main, 0, given.baseline),
+        "new": _side(found, main, 1, given.new),
         **_verdict_of_new(found),
         **_numbers(main, found.offset),
         "detectable_share": ruled.detectable_share,
         "judgement": _judgement(found) if metric in TIMES_OF_PATH else [],
         "exceeding": [_numbers(one, found.offset) for one in ruled.exceeding],
+        "hangs": _hangs(found),
         "phases": _phases(found),
         "causes": causes(found, main) if metric in TIMES_OF_PATH else [],
         "classes": _classes(found) if metric in TIMES_OF_PATH else [],
@@ -99,6 +92,7 @@ def document_of_refusal(why: str, text: str, metric: str, limit: float, given: G
         "job_verdict": None,
         "late_rank": None,
         "detectable_share": None,
+        "hangs": None,
         **{
             name: []
             for name in ("judgement", "exceeding", "phases", "causes", "classes", "work", "environment", "notes")
@@ -120,12 +114,12 @@ def _heading(
     }
 
 
-def _side(found: ProfileComparison, at: int, given: Sequence[str]) -> dict[str, Any]:
+def _side(found: ProfileComparison, main: Difference, at: int, given: Sequence[str]) -> dict[str, Any]:
     side = (found.lengths.control, found.lengths.test)[at]
     return {
         "inputs": list(given),
         "recordings": found.recordings[at],
-        "steps": len(side.lengths_ns),
+        "steps": found.lengths.course.counts[at] if main.basis in OF_THE_COURSE else len(side.lengths_ns),
         "ranks": sorted(side.files),
     }
 
@@ -156,78 +150,10 @@ def _phases(found: ProfileComparison) -> list[dict[str, Any]]:
         {
             "baseline_steps": kind.counts[0],
             "new_steps": kind.counts[1],
-            **_numbers(difference_of_kind(found.lengths, kind), found.offset),
+            **_numbers(found.lengths.of_kind(kind), found.offset),
         }
         for kind in change.kinds
     ]
-
-
-def causes(found: ProfileComparison, main: Difference) -> list[dict[str, Any]]:
-    """List what changed on the critical path in the direction of the difference, what explains most of it first.
-
-    Rows within their noise come after the others; of a job the rank is named that a row is mostly on.
-    """
-    rows = _path_rows(found, main)
-    ranks = _ranks_of_names(found)
-    listed = []
-    for row in rows.head(CAUSES_LISTED).to_dict("records"):
-        share = row["diff_ns"] / main.difference if main.difference else 0.0
-        if share < LEAST_PART:
-            continue
-        listed.append(
-            {
-                "name": row["name"],
-                "bound_by": row["bound_by"],
-                "rank": ranks.get(row["name"]),
-                "baseline_ns": int(row["control_ns"]),
-                "new_ns": int(row["test_ns"]),
-                "diff_ns": int(row["diff_ns"]),
-                "noise_ns": int(row["noise_ns"]),
-                "share_of_difference": share,
-                "beyond_noise": bool(abs(row["diff_ns"]) > row["noise_ns"]),
-            }
-        )
-    return listed
-
-
-def _path_rows(found: ProfileComparison, main: Difference) -> pd.DataFrame:
-    """Return the rows of the path by name that went the way of the difference, the most certain and largest first."""
-    rows = job_names(found.lengths) if main.basis != "means" else _mean_rows(found)
-    sign = 1 if main.difference >= 0 else -1
-    rows = rows[rows["diff_ns"] * sign > 0]
-    order = np.lexsort((-rows["diff_ns"].abs(), rows["name"] == OTHERS, rows["diff_ns"].abs() <= rows["noise_ns"]))
-    return rows.iloc[order]
-
-
-def _mean_rows(found: ProfileComparison) -> pd.DataFrame:
-    """Compare the mean times of names on the path: those of steps that hang now and then change no median."""
-    sides = []
-    for side in (found.lengths.control, found.lengths.test):
-        rows = side.rows.names.groupby(["name", "bound_by"])["ns"].sum() / max(side.rows.count, 1)
-        sides.append(rows)
-    frame = pd.concat(sides, axis=1, keys=["control_ns", "test_ns"]).fillna(0.0).reset_index()
-    medians = job_names(found.lengths)[["name", "bound_by", "noise_ns"]]
-    frame = frame.merge(medians, on=["name", "bound_by"], how="left").fillna({"noise_ns": 0})
-    return frame.assign(diff_ns=frame["test_ns"] - frame["control_ns"])
-
-
-def _ranks_of_names(found: ProfileComparison) -> dict[str, int]:
-    """Return the rank on which each name makes others wait longer, else that with most of the change of the path."""
-    if len(found.lengths.control.files) < 2:
-        return {}
-    waits = job_causes(found.lengths)
-    waits = waits[waits["name"].notna() & (waits["diff_ns"] > waits["noise_ns"])]
-    by_name = waits.drop_duplicates("name")
-    named = dict(zip(by_name["name"].tolist(), by_name["rank"].tolist(), strict=True))
-    ranks = job_ranks(found.lengths)
-    changed = ranks[
-        (ranks["diff_ns"] > ranks["noise_ns"]) & (ranks["diff_ns"] >= DOMINANT_SHARE * found.lengths.difference_ns)
-    ]
-    usual = int(changed["rank"].iloc[0]) if len(changed) and found.lengths.difference_ns > 0 else None
-    if usual is not None:
-        known = job_names(found.lengths)["name"].unique().tolist()
-        return {**dict.fromkeys(known, usual), **named}
-    return named
 
 
 def _classes(found: ProfileComparison) -> list[dict[str, Any]]:
@@ -287,33 +213,34 @@ def _notes(found: ProfileComparison, ruled: Ruling) -> list[str]:
 
 def _each_note(found: ProfileComparison, ruled: Ruling) -> Iterator[str]:
     lengths = found.lengths
-    if alone := sum(lengths.kinds.alone[1].values()):
-        have = "has" if alone == 1 else "have"
-        yield f"{counted(alone, 'new step')} {have} no counterpart in the baseline and cannot fail the gate."
+    if ruled.main.difference > 0:
+        yield from course_lines(lengths.course, ruled.main)
+        if (ruled.exceeding or ruled.doubt) and (machine := machine_note(found, ruled.main)):
+            yield machine
+    yield from notes_on(lengths, ruled)
     for side, profile in (("the baseline", found.control), ("the new run", found.test)):
         if lost := profile.facts.get(LOST_WORK):
             yield f"Not all of {side} was recorded: {lost}."
     if max(found.recordings) > 1:
         both = f"{counted(found.recordings[0], 'recording')} of the baseline and {found.recordings[1]:,} new"
         yield f"Compared: {both}, with the noise between them."
-    least = ruled.detectable_share
-    if least is None:
-        yield TOO_SHORT_A_LEVEL
-    elif not ruled.exceeding and _is_visibly_more(least, ruled.limit):
-        remedy = f"record more steps, or record the run more than once, to see less than {share(least)}"
-        yield f"Noise hides a change of {share(ruled.limit)}; {remedy}."
     lacking = lengths.test.world_size or 0
     if lacking > len(lengths.test.files):
         yield f"{len(lengths.test.files):,} of {lacking:,} ranks were recorded and are compared."
+    yield from found.trust
 
 
-def _is_visibly_more(detectable: float, limit: float) -> bool:
-    """Return whether a share is more than a limit as both are printed.
-
-    >>> _is_visibly_more(0.0104, 0.01), _is_visibly_more(0.011, 0.01)
-    (False, True)
-    """
-    return detectable > limit and share(detectable) != share(limit)
+def _hangs(found: ProfileComparison) -> dict[str, Any] | None:
+    """Return the events in which steps hang, on both sides; null of too few steps."""
+    tail, course = found.lengths.course.tail, found.lengths.course
+    if tail is None:
+        return None
+    return {
+        "baseline_events": tail.counts[0],
+        "new_events": tail.counts[1],
+        "new_steps": [course.numbers[at] for at in tail.places.tolist()],
+        "excess": round(tail.excess_ns),
+    }
 
 
 def share(value: float | None, *, sign: bool = False) -> str:

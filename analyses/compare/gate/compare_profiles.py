@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,9 +25,13 @@ from analyses.compare.diff.regression import obstacles, refuse, too_few_pairs
 from analyses.compare.diff.step_change import StepLengths, dependence, paired_steps
 from analyses.compare.diff.step_kinds import StepKinds, kinds_of_contents
 from analyses.compare.gate.run_profile import METRIC_LABELS, RunProfile, UnitsInOrder
+from analyses.display.sentence_format import enumerated
 from hta_graph.base.errors import CannotCompareError
 from hta_graph.model import Floats, Ints
 
+FEWEST_THAT_CREEP = 4
+"""Four recordings that each take longer than the one before are hardly chance: 1 of 24 orders."""
+UNDER_THE_PROGRAM = ("CUDA", "CUDA driver", "HIP", "HIP driver", "NCCL")
 MEDIAN_OF_NORMAL = 1.2533
 """By how much the median of normal noise varies more than its mean."""
 
@@ -43,6 +47,8 @@ class ProfileComparison:
     recordings: tuple[int, int]
     offset: int = 0
     """What was added to each value where some are zero, so that shares are of the step."""
+    trust: tuple[str, ...] = ()
+    """Sentences on how far the recordings of the baseline can be trusted."""
 
 
 def compare_profiles(
@@ -68,10 +74,51 @@ def compare_profiles(
     measured = [[_shifted(own, offset) for own in side] for side in measured]
     spreads = [_Pooled.of(side) for side in measured]
     found = _compared(spreads[0].profile, spreads[1].profile)
-    found = replace(found, change=found.change.with_run_noise(_noise_between_runs(spreads)))
+    run_noise = _noise_between_runs(spreads)
+    found = replace(found, change=found.change.with_run_noise(run_noise), run_noise=run_noise)
     one, other = (spread.profile for spread in spreads)
     around = facts_that_differ(one.facts, other.facts, inputs_of_sides(one.inputs, other.inputs))
-    return ProfileComparison(one, other, found, tuple(around), (len(control), len(test)), offset)
+    trust = (*_trust_in_facts(one.facts, other.facts), *_trust_in_recordings(measured[0], other))
+    return ProfileComparison(one, other, found, tuple(around), (len(control), len(test)), offset, trust)
+
+
+def _trust_in_facts(control: Mapping[str, str | None], test: Mapping[str, str | None]) -> Iterator[str]:
+    """Say which versions of what a program runs on differ, and where PyTorch's is unknown on one side."""
+    moved = [what for what in UNDER_THE_PROGRAM if control.get(what) and test.get(what) and control[what] != test[what]]
+    if moved:
+        yield f"Part of the difference may come from another {enumerated(moved)}; record the baseline again there."
+    if bool(control.get("PyTorch")) != bool(test.get("PyTorch")):
+        yield unknown_version("the new run" if control.get("PyTorch") else "the baseline")
+
+
+def unknown_version(side: str) -> str:
+    """Say that a side does not record PyTorch's version, and how to record it.
+
+    >>> unknown_version("the baseline")
+    "PyTorch's version is not recorded in the baseline: call prof.add_metadata while the profiler records."
+    """
+    return f"PyTorch's version is not recorded in {side}: call prof.add_metadata while the profiler records."
+
+
+def _trust_in_recordings(recordings: Sequence[RunProfile], test: RunProfile) -> Iterator[str]:
+    """Say by how much the recordings of a baseline differ, and how the new run compares with the first and the last."""
+    if len(recordings) < 2:
+        return
+    usual = [float(np.median(own.side.lengths_ns)) for own in recordings]
+    now, middle = float(np.median(test.side.lengths_ns)), float(np.median(usual))
+    yield spread_of_recordings(
+        float(np.std(usual, ddof=1)) / max(middle, 1), now / max(usual[0], 1) - 1, now / max(usual[-1], 1) - 1
+    )
+
+
+def spread_of_recordings(spread: float, oldest: float, newest: float) -> str:
+    """State how far recordings differ, and how a new run compares with the first and the last one: losses may add up.
+
+    >>> spread_of_recordings(0.008, 0.05, 0.01)
+    "The baseline's recordings differ by 0.8%; the new run is +5.0% from the oldest and +1.0% from the newest."
+    """
+    both = f"{oldest:+.1%} from the oldest and {newest:+.1%} from the newest"
+    return f"The baseline's recordings differ by {spread:.1%}; the new run is {both}."
 
 
 def _shifted(profile: RunProfile, by: int) -> RunProfile:
@@ -137,7 +184,7 @@ class _Pooled:
         rest = ratios - usual[:, None]
         freedom = max(rest.size - len(usual), 1)
         within = float((rest**2).sum()) / freedom * (MEDIAN_OF_NORMAL * dependence(list(rest))) ** 2 / lengths.shape[1]
-        return cls(_joined(recordings, places, pooled), usual - usual.mean(), within)
+        return cls(_joined(recordings, places, pooled), _without_creep(usual - usual.mean()), within)
 
     @classmethod
     def _of_whole_runs(cls, recordings: Sequence[RunProfile]) -> _Pooled:
@@ -154,6 +201,15 @@ class _Pooled:
         )
         contents = replace(first.contents, phases=(None,) * count, contents=())
         return cls(replace(first, side=side, contents=contents), np.zeros(0), 0.0)
+
+
+def _without_creep(away: Floats) -> Floats:
+    """Return how recordings differ without what grows steadily from one to the next: that is no noise."""
+    if len(away) < FEWEST_THAT_CREEP or (np.diff(away) <= 0).any():
+        return away
+    place = np.arange(len(away)) - (len(away) - 1) / 2
+    found: Floats = away - place * float((place * away).sum() / (place**2).sum())
+    return found
 
 
 def _common_steps(recordings: Sequence[RunProfile]) -> tuple[list[Ints], Floats]:
@@ -212,6 +268,20 @@ def _stacked(parts: Sequence[tuple[JobRows, dict[int, int]]], count: int) -> Job
     return JobRows(count, *frames)
 
 
+def pooled(recordings: Sequence[RunProfile]) -> RunProfile:
+    """Return the recordings of a run as one.
+
+    Raises:
+        CannotCompareError: they have no steps in common.
+    """
+    return _Pooled.of(recordings).profile
+
+
+def noise_between_runs(recordings: Sequence[RunProfile]) -> float:
+    """Return how far two runs with as many recordings are apart by chance at most; 0 of a single recording."""
+    return _noise_between_runs([_Pooled.of(recordings)] * 2)
+
+
 def _noise_between_runs(sides: Sequence[_Pooled]) -> float:
     """Return how far the runs of both sides are apart by chance at most, as their repetitions show; 0 without any."""
     counts = [max(len(side.away), 1) for side in sides]
@@ -241,9 +311,9 @@ def noise_of_recordings(recordings: Sequence[RunProfile]) -> tuple[float, float 
 def _compared(control: RunProfile, test: RunProfile) -> Comparison[JobSide]:
     """Compare the lengths of two runs as diff does."""
     kinds = kinds_of_contents(control.contents, test.contents)
-    one, other, kinds, levels = last_levels(control.side, test.side, kinds)
+    one, other, kinds, course = last_levels(control.side, test.side, kinds)
     found = compare_lengths(one, other, lambda: _repetition_noise(control, test), kinds, StepKinds.one((0, 0)))
-    return replace(found, levels=levels)
+    return replace(found, course=course)
 
 
 def _repetition_noise(control: RunProfile, test: RunProfile) -> RepetitionNoise:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
+from analyses.compare.diff.differences import manner
 from analyses.compare.diff.sides import LENGTH
 from analyses.compare.gate.answer_of_gate import share
 from analyses.compare.gate.run_profile import METRIC_LABELS
@@ -24,6 +25,8 @@ BASIS = {
     "pairs": "median, compared in pairs",
     "ranks": "median, compared by ranks",
     "means": "mean",
+    "hangs": "mean",
+    "trend": "first and last step by their trend",
 }
 
 CAUSES_PRINTED = 5
@@ -43,7 +46,7 @@ def _wrapped(line: str) -> list[str]:
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield verdict_line(found)
-    if found["reason"]:
+    if found["compared_by"] is None:
         return
     yield _lengths_line(found)
     yield from _late_rank_line(found)
@@ -92,7 +95,7 @@ def _environment_line(facts: Sequence[tuple[str, str, str]]) -> str:
 
 
 def _detectable_line(found: Mapping[str, Any]) -> Iterator[str]:
-    if found["detectable_share"] is not None:
+    if found["detectable_share"] is not None and not found["reason"]:
         yield f"A change of {share(found['detectable_share'], sign=True)} or more would have been a regression."
 
 
@@ -138,8 +141,10 @@ def _markdown_lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     if found["reason"]:
         yield f"{_as_text(one_line(found['reason']['text']))}."
+    if found["compared_by"] is None:
         return
-    yield f"{_as_text(verdict_line(found))}"
+    if not found["reason"]:
+        yield f"{_as_text(verdict_line(found))}"
     yield ""
     yield from _table(("", "baseline", "new", "change", "noise", "limit"), [_length_cells(found)])
     yield ""
@@ -190,22 +195,17 @@ def verdict_line(found: Mapping[str, Any]) -> str:
         above = f"above the limit of {share(found['limit_share'])} and the noise of {share(found['noise_share'])}"
         return f"regression: {what} {share(size)} {worse}{_which(found)}, {above}"
     is_clear = found["noise"] is not None and abs(found["difference"]) > found["noise"]
-    is_small = size <= found["limit_share"]
-    below = "below the limit" if is_small else "in too few steps to judge"
-    within = below if is_clear and size > 0 else "beyond the noise" if is_clear else "within the noise"
+    within = "below the limit" if is_clear and size > 0 else "beyond the noise" if is_clear else "within the noise"
     noise = f"limit {share(found['limit_share'])}, noise ±{share(found['noise_share'])}"
     return f"pass: {what} {share(size, sign=True)}{_which(found)}, {within} ({noise})"
 
 
 def _which(found: Mapping[str, Any]) -> str:
-    """Name the steps or the phase that are slower, where not all are."""
+    """Name the steps or the phase that are slower, where not all are, and what makes them slower on average."""
     phase = f" in phase {one_line(found['phase'])}" if found["phase"] else ""
-    if found["first_step"] is None:
-        return phase
-    last = found["last_step"]
-    if last is None:
-        return f"{phase} since step {found['first_step']}"
-    return f"{phase} in steps {found['first_step']} to {last}"
+    first, hangs = found["first_step"], found["hangs"]
+    events = (hangs["baseline_events"], hangs["new_events"]) if hangs else (0, 0)
+    return f"{phase}{manner(found['compared_by'], None if first is None else (first, found['last_step']), events)}"
 
 
 def _as_text(text: str) -> str:

@@ -201,7 +201,7 @@ def test_what_the_noise_of_few_steps_hides_is_said_first() -> None:
     answer = answer_of(found)
     assert not found.beyond_noise
     assert answer.opening[0].startswith("In the job after, rank 2 delays the others by ")
-    assert answer.opening[1].startswith("No difference in iteration time beyond noise: ")
+    assert answer.opening[1].startswith("Cannot tell a change of 761.0% with 4 and 4 steps, 5 would do: ")
     assert [line.startswith("A difference below ") for line in answer.opening].count(True) == 1
     assert answer.opening[-1].startswith("In the job before, rank 1 delays the others by ")
     classes = set(answer.on_screen["job_classes"]["bound_by"])

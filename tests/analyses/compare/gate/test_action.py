@@ -166,8 +166,9 @@ def test_an_equal_run_passes_with_a_baseline_file_in_the_workspace(tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.parametrize("traces", ["absent.json", "--update", "$(touch here)"])
 def test_what_cannot_be_compared_fails_with_3(tmp_path: Path, traces: str) -> None:
-    status, outputs, _ = Runner(tmp_path).run(baseline=str(ONE_RANK), traces=traces)
+    status, outputs, summary = Runner(tmp_path).run(baseline=str(ONE_RANK), traces=traces)
     assert (status, outputs["verdict"]) == (3, "cannot_compare")
+    assert summary.startswith("### Performance gate: cannot compare\n")
     assert not (tmp_path / "workspace" / "here").exists()
 
 
@@ -176,3 +177,20 @@ def test_a_file_name_writes_no_outputs_of_its_own(tmp_path: Path, end: str) -> N
     name = f"c.md{end}verdict=pass{end}status=0"
     status, outputs, summary = Runner(tmp_path).run(baseline=str(ONE_RANK), traces="any.json", comment_file=name)
     assert (status, outputs, summary) == (2, {"verdict": "cannot_compare", "status": "2"}, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "status", "said"),
+    [
+        ({"fail_above": "~~~~~~~~~"}, 2, "expected a share"),
+        ({"traces": ""}, 2, "expected BASELINE and NEW"),
+        ({"baseline": "none.json.gz"}, 3, "makes a baseline"),
+    ],
+)
+def test_each_outcome_has_a_comment(tmp_path: Path, given: dict[str, str], status: int, said: str) -> None:
+    found, outputs, summary = Runner(tmp_path).run(**{"baseline": str(ONE_RANK), "traces": str(ONE_RANK), **given})
+    assert (found, outputs["verdict"]) == (status, "cannot_compare")
+    assert summary.startswith("### Performance gate: cannot compare\n")
+    assert said in summary
+    assert summary == Path(outputs["comment-file"]).read_text()

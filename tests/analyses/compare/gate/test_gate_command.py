@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from analyses.display.sentence_format import counted
 from tests.simulator.large import read_truth
 from tests.simulator.ranks import Fault, JobShape, Recording, ddp, record_job, simulate_job
 from tests.support.command_line import command_json, run_command
@@ -17,6 +19,7 @@ from tests.support.samples import FOUR_RANKS, ONE_RANK, SAMPLES
 from tests.support.strict_schemas import schema_errors
 from tests.support.trace_builder import TraceBuilder
 
+HEADING = "### Performance gate: cannot compare"
 USUAL = [900, 100, 101, 99, 100, 102, 98, 100, 101, 100]
 
 
@@ -124,17 +127,17 @@ def test_invalid_usage_has_status_2(capsys: pytest.CaptureFixture[str], words: l
     assert status == 2
 
 
-def test_a_level_of_too_few_steps_passes_and_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_short_level_at_the_end_is_an_event_of_its_size(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     base = run_of(tmp_path / "a.json", lengths=[*USUAL, 99, 102, 100])
     late = recorded(tmp_path / "b.json", [900, *USUAL[:0:-1], 301, 299, 300])
     status, out, _ = run_command(capsys, "gate", base, late)
-    assert status == 0
+    assert status == 1
     text = " ".join(out.split())
-    assert text.startswith("pass: iteration time +200.0% since step 11, in too few steps to judge (limit")
-    assert "too few steps are left to judge it" in text
-    assert "would have been a regression" not in text
-    assert command_json(capsys, "gate", base, late)["detectable_share"] is None
-    assert "too few steps are left" in run_command(capsys, "diff", base, late, "--fail-above", "1%")[2]
+    assert text.startswith("regression: iteration time 49.9% slower on average by steps that hang (1; 0 before), above")
+    assert "Hangs: 1 after (steps 11 to 13) and 0 before; at the median one takes 0.600 ms." in text
+    out = run_command(capsys, "gate", base, late, "--json", "-")[1]
+    assert json.loads(out)["hangs"]["new_steps"] == [11, 12, 13]
+    assert run_command(capsys, "diff", base, late, "--fail-above", "1%")[0] == 1
 
 
 def test_what_gate_refuses_names_no_option_that_it_lacks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -243,3 +246,105 @@ def test_a_closed_pipe_does_not_hide_a_regression(
 
     monkeypatch.setattr(sys, "stdout", Closed())
     assert run_command(capsys, "gate", base, slower)[0] == 1
+
+
+LONG = [900, *(100_000 + 700 * (at * 7 % 11) for at in range(24))]
+
+
+def with_hangs(lengths: list[int], places: tuple[int, ...], longer: int) -> list[int]:
+    return [length + longer * (at in places) for at, length in enumerate(lengths)]
+
+
+def test_hangs_fail_with_their_cause(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    base = recorded(tmp_path / "a.json", LONG)
+    late = recorded(tmp_path / "b.json", with_hangs(LONG[:1] + LONG[:0:-1], (5, 13, 21), 202_000))
+    status, out, _ = run_command(capsys, "gate", base, late, "--wide")
+    assert status == 1
+    assert re.match(
+        r"regression: iteration time 2\d\.\d% slower on average by steps that hang \(3; 0 before\), above", out
+    )
+    assert "\nHangs: 3 after (steps 6, 14 and 22) and 0 before; at the median one takes 198.5" in out
+    assert re.search(r"\ncause: 1\. gemm \(GPU compute\): \+2\d\.\d+ ms, 100% of the change\n", out)
+    diff = run_command(capsys, "diff", base, late)[1]
+    assert re.match(r"2\d\.\d% slower per iteration on average by steps that hang \(3; 0 before\): mean 10", diff)
+
+
+def test_what_noise_may_hide_is_no_pass(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    base = recorded(tmp_path / "a.json", LONG)
+    late = recorded(tmp_path / "b.json", with_hangs(LONG[:1] + LONG[:0:-1], (5, 13, 21), 90_000))
+    answer = tmp_path / "answer.json"
+    status, _, err = run_command(capsys, "gate", base, late, "--json", answer, "--markdown", tmp_path / "c.md")
+    found = json.loads(answer.read_bytes())
+    assert status == 3
+    assert schema_errors(found) == []
+    assert (found["verdict"], found["reason"]["code"], found["compared_by"]) == ("cannot_compare", "noise", "hangs")
+    assert found["reason"]["text"].startswith("cannot tell a change of 1")
+    assert (
+        " with 24 and 24 steps, 64 would do: what hanging steps add is less than its noise" in found["reason"]["text"]
+    )
+    assert found["reason"]["text"] in err
+    assert (tmp_path / "c.md").read_text().startswith(f"{HEADING}\n\ncannot tell a change of 1")
+    assert run_command(capsys, "gate", base, late, "--allow", "noise")[0] == 0
+    assert run_command(capsys, "diff", base, late)[1].startswith("Cannot tell a change of 1")
+    assert run_command(capsys, "diff", base, late, "--fail-above", "1%")[0] == 3
+
+
+def test_a_plan_counts_the_steps_that_show_a_change(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    base = recorded(tmp_path / "a.json", LONG)
+    status, out, _ = run_command(capsys, "gate", "--plan", base)
+    first, *others = out.splitlines()
+    assert status == 0
+    assert re.fullmatch(r"With 24 steps of each run, noise explains up to \d\.\d% of the usual step\.", first)
+    counts = [int(re.search(r"record (\d+) steps", line)[1]) for line in others]  # type: ignore[index]
+    assert len(counts) == 5
+    assert counts == sorted(counts, reverse=True)
+    assert run_command(capsys, "gate", "--plan", base, base)[0] == 2
+
+
+def test_update_adds_to_a_baseline_and_keeps_the_newest(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    runs = [recorded(tmp_path / f"{at}.json", [length * (100 + at) // 100 for length in LONG]) for at in range(5)]
+    base = tmp_path / "base.json"
+    for at, run in enumerate(runs):
+        said = run_command(capsys, "gate", "--update", base, run, "--keep", "4")[2]
+        assert f": a baseline of {counted(min(at + 1, 4), 'recording')} with" in said
+    assert ", which differ by " in said
+    assert said == run_command(capsys, "gate", "--update", base, runs[4], "--keep", "4")[2], "a recording counts once"
+    status, out, _ = run_command(capsys, "gate", base, recorded(tmp_path / "new.json", [x * 106 // 100 for x in LONG]))
+    assert status == 1, "each step of the creep is a percent"
+    assert "the new run is +5.0% from the oldest and +1.9% from the newest." in " ".join(out.split())
+    other = tmp_path / "other.json"
+    trace = TraceBuilder()
+    for step in range(6):
+        trace.annotation(f"ProfilerStep#{step}", 1_000 * step, 1_000 * step + 900)
+        trace.op("aten::conv2d", 1_000 * step + 20, 1_000 * step + 600)
+    trace.write(other)
+    before = base.read_bytes()
+    status, _, err = run_command(capsys, "gate", "--update", base, other)
+    assert (status, "; --keep 1 begins a new baseline" in err, base.read_bytes()) == (3, True, before)
+    assert run_command(capsys, "gate", "--update", base, other, "--keep", "1")[0] == 0
+
+
+def test_a_missing_baseline_says_how_to_make_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    comment = tmp_path / "c.md"
+    status, _, err = run_command(capsys, "gate", tmp_path / "none.json.gz", ONE_RANK, "--markdown", comment)
+    assert status == 3
+    assert err.rstrip().endswith("hta-graph gate --update BASELINE TRACE makes a baseline")
+    assert "makes a baseline" in comment.read_text()
+
+
+def test_steps_in_which_all_is_slower_are_those_of_the_machine(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    paths = []
+    for name, slow in (("a", ()), ("b", (4, 5, 6))):
+        trace, at = TraceBuilder(), 0
+        for step in range(14):
+            length = (40_000 + 37 * (step * 7 % 11)) * (1 + 2 * (step in slow))
+            trace.annotation(f"ProfilerStep#{step}", at, at + length)
+            for place, op in enumerate(("aten::mm", "aten::add", "aten::relu", "aten::sum")):
+                trace.op(op, at + length * place // 4 + 5, at + length * (place + 1) // 4 - 5)
+            at += length + 5
+        paths.append(trace.write(tmp_path / f"{name}.json"))
+    status, out, _ = run_command(capsys, "gate", *paths)
+    assert status == 1
+    assert "All operators are slower in steps 4 to 6: the machine, rather than the program." in " ".join(out.split())
