@@ -404,7 +404,8 @@ def diff(asked: Question) -> Draft:
     conclusion = list(answer.conclusion)
     kept = (
         "measure", "control_ns", "test_ns", "difference_ns", "difference_share", "noise_ns", "noise_share",
-        "beyond_noise", "compared_by", "since_step", "control_job_verdict", "job_verdict", "environment", "caveats",
+        "beyond_noise", "compared_by", "cannot_tell", "hangs", "since_step",
+        "control_job_verdict", "job_verdict", "environment", "caveats",
     )  # fmt: skip
     facts = {key: document.get(key) for key in kept if document.get(key) != []}
     return Draft(

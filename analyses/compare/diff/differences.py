@@ -32,6 +32,8 @@ LEAST_TREND = 0.02
 """By how much steps grow from the first to the last at least: clocks that warm up make those of every program grow."""
 DOUBTED, SUSPICIOUS = 0.03, 0.6
 """From which share of the control, and of the noise, on a difference is suspicious."""
+NEVER_EQUAL = 0.2
+"""Usual steps that differ by more are not called equal, however wide the noise is."""
 LEAST_PART = 0.5
 """The more usual difference is reported where it is at least this part of the largest one."""
 
@@ -184,9 +186,9 @@ def main_of(differences: Sequence[Difference], change: StepChange) -> Difference
 
 def suspicious_of(differences: Sequence[Difference], limit: float) -> Difference | None:
     """Return the first difference above a limit that is within its noise and larger than those of most equal runs."""
-    least = max(limit, DOUBTED)
-    for one in differences:
-        if one.share > least and SUSPICIOUS * one.noise < one.difference <= one.noise < np.inf:
+    for at, one in enumerate(differences):
+        is_large = one.difference > SUSPICIOUS * one.noise or (at == 0 and one.share > NEVER_EQUAL)
+        if one.share > max(limit, DOUBTED) and is_large and one.difference <= one.noise < np.inf:
             return one
     return None
 

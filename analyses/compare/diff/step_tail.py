@@ -227,5 +227,5 @@ def _slope(place: Floats, values: Floats) -> float:
 def _grows_throughout(away: Floats, slope: float) -> bool:
     """Return whether each third of a run is longer than the one before: load that comes and goes is no trend."""
     thirds = [float(np.median(part)) for part in np.array_split(away, 3)]
-    least = slope * len(away) / 3 / 3
+    least = slope * len(away) / 3 / 6
     return slope > 0 and thirds[1] - thirds[0] > least and thirds[2] - thirds[1] > least

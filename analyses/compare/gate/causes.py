@@ -24,8 +24,8 @@ LEAST_PART = 0.1
 CAUSES_LISTED = 10
 DOMINANT_SHARE = 0.5
 ROW_ERRORS = 3.0
-ENOUGH_NAMES, LEAST_NAME, MOSTLY = 3, 0.01, 0.8
-"""How many names, each with which share of the time, must grow alike, and in which share of their time."""
+ENOUGH_NAMES, LEAST_NAME, MOSTLY, LEAST_OTHERS = 3, 0.01, 0.8, 0.1
+"""How many names, each with which share of the time, must grow alike, in which share of their time, and of all time."""
 
 
 class _Steps(NamedTuple):
@@ -171,9 +171,12 @@ def machine_note(found: ProfileComparison, main: Difference) -> str:
     large = control >= LEAST_NAME * control.sum()
     if main.difference <= 0 or np.count_nonzero(large) < ENOUGH_NAMES:
         return ""
-    usual = differ.sum() / control.sum()
-    alike = (differ >= usual / 2 * control) & (differ <= 2 * usual * control)
-    if control[large & alike].sum() < MOSTLY * control.sum():
+    # The others must grow as the one does that explains most.
+    most = int(np.argmax(differ))
+    usual = differ[most] / max(control[most], 1.0)
+    others = np.arange(len(control)) != most
+    alike = large & others & (differ >= usual / 2 * control) & (differ <= 2 * usual * control)
+    if control[alike].sum() < max(MOSTLY * control[others].sum(), LEAST_OTHERS * control.sum()):
         return ""
     steps: tuple[int, ...] = ()
     if main.basis == "hangs" and found.lengths.course.tail is not None:
