@@ -123,8 +123,7 @@ test_from_dataframes
 test_decompress
     decompress.Decompression._gunzip_members: skip 11
 test_diff
-    regression.Difference.exceeds: returns 1=False
-    regression._differences: constant 10='none'
+    differences.Difference.exceeds: returns 1=False
 test_driver_lock
     driver_lock._with_waits: bare 5
 test_earlier_iterations
@@ -490,6 +489,12 @@ test_step_change
     step_change._Sides._drift: returns 1=0.0
     step_change._Sides._excess_of_rare: constant 2=0
     step_change.judged_kinds: drop 2
+test_step_tail
+    differences._lasts: returns 1=False
+    step_tail._events: returns 2=None
+    step_tail._grows_throughout: returns 1=False
+    step_tail._least_certain: returns 1=1
+    step_tail.is_long: returns 1=True
 test_step_levels
     step_levels._tested_cut: never 6; drop 23
 test_step_predictions
