@@ -229,6 +229,7 @@ def baseline() -> Schema:
         "host": units,
         "metrics": by_key(numbers, "Further figures of the steps with a path, by metric."),
         "hosts": by_key(text("A host."), "Hosts by rank, if asked for."),
+        "first_ns": ns("Latency of a first step that is not compared; null if there is none", null=True),
     }
     properties = {
         "noise": record(

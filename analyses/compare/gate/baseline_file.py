@@ -107,6 +107,7 @@ class _Run(msgspec.Struct, forbid_unknown_fields=True):
     host: _Units
     metrics: dict[str, Numbers]
     hosts: dict[str, str] = {}
+    first_ns: Number | None = None
 
 
 class _Noise(msgspec.Struct, forbid_unknown_fields=True):
@@ -252,6 +253,7 @@ def _run_of(profile: RunProfile, texts: _Texts, *, with_hosts: bool) -> _Run:
         host=_packed_units(profile.host, texts),
         metrics={name: list(values) for name, values in sorted(profile.metrics.items())},
         hosts={str(rank): host for rank, host in sorted(side.hosts.items())} if with_hosts else {},
+        first_ns=profile.first_ns,
     )
 
 
@@ -350,6 +352,7 @@ def _profile_of(run: _Run, texts: Sequence[str]) -> RunProfile:
         latencies_ns=tuple(steps.latency_ns),
         metrics={name: tuple(values) for name, values in run.metrics.items()},
         of_rank=run.of_rank,
+        first_ns=run.first_ns,
     )
 
 

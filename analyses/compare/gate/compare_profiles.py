@@ -26,9 +26,12 @@ from analyses.compare.diff.step_change import StepLengths, dependence, paired_st
 from analyses.compare.diff.step_kinds import StepKinds, kinds_of_contents
 from analyses.compare.gate.run_profile import METRIC_LABELS, RunProfile, UnitsInOrder
 from analyses.display.sentence_format import enumerated
+from analyses.display.text_layout import duration_text
 from hta_graph.base.errors import CannotCompareError
 from hta_graph.model import Floats, Ints
 
+FIRST_DIFFERS = 0.2
+"""First steps that differ less are not worth a sentence: nothing shows how much they vary."""
 FEWEST_THAT_CREEP = 4
 """Four recordings that each take longer than the one before are hardly chance: 1 of 24 orders."""
 UNDER_THE_PROGRAM = ("CUDA", "CUDA driver", "HIP", "HIP driver", "NCCL")
@@ -78,8 +81,29 @@ def compare_profiles(
     found = replace(found, change=found.change.with_run_noise(run_noise), run_noise=run_noise)
     one, other = (spread.profile for spread in spreads)
     around = facts_that_differ(one.facts, other.facts, inputs_of_sides(one.inputs, other.inputs))
-    trust = (*_trust_in_facts(one.facts, other.facts), *_trust_in_recordings(measured[0], other))
+    trust = (
+        *_first_steps([[run.first_ns for run in side if run.first_ns] for side in sides]),
+        *_trust_in_facts(one.facts, other.facts),
+        *_trust_in_recordings(measured[0], other),
+    )
     return ProfileComparison(one, other, found, tuple(around), (len(control), len(test)), offset, trust)
+
+
+def _first_steps(lengths_ns: Sequence[Sequence[int]]) -> Iterator[str]:
+    """Compare the first steps, which warm up, where they differ visibly."""
+    if all(lengths_ns):
+        was, now = (float(np.median(own)) for own in lengths_ns)
+        if abs(now / was - 1) > FIRST_DIFFERS:
+            yield first_steps(duration_text(round(was)), duration_text(round(now)), now / was - 1)
+
+
+def first_steps(was: str, now: str, share: float) -> str:
+    """Say by how much the first step changed, which fails nothing.
+
+    >>> first_steps("9.000 ms", "12.000 ms", 1 / 3)
+    'The first step, a warm-up that is not judged: 9.000 ms → 12.000 ms (+33.3%).'
+    """
+    return f"The first step, a warm-up that is not judged: {was} → {now} ({share:+,.1%})."
 
 
 def _trust_in_facts(control: Mapping[str, str | None], test: Mapping[str, str | None]) -> Iterator[str]:

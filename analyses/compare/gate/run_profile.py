@@ -68,8 +68,9 @@ class RunProfile:
     """One recording of a run: a rank, or a job.
 
     ``side`` has the lengths of the steps and the rows of their paths, ``metrics`` other figures of the steps with rows
-    (ns or bytes), ``latencies_ns`` those of all steps. ``inputs`` are the types and shapes of operators, ``operators``
-    their time by name in the usual step. The contents, inputs, operators and units are those of ``of_rank``.
+    (ns or bytes), ``latencies_ns`` those of all steps, ``first_ns`` that of a first step that is not compared.
+    ``inputs`` are the types and shapes of operators, ``operators`` their time by name in the usual step. The contents,
+    inputs, operators and units are those of ``of_rank``.
     """
 
     side: JobSide
@@ -82,6 +83,7 @@ class RunProfile:
     latencies_ns: tuple[int, ...] = ()
     metrics: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     of_rank: int = 0
+    first_ns: int | None = None
 
     @property
     def setting(self) -> Setting:
@@ -120,7 +122,14 @@ def profile_of(
         latencies_ns=_latencies(graph, side),
         metrics=_metrics(graph, windows, rank, side),
         of_rank=rank.graph.rank or 0,
+        first_ns=_first_step(graph, side),
     )
+
+
+def _first_step(graph: DependencyGraph, side: JobSide) -> int | None:
+    """Return the latency of the first step where it warms up; None where it is compared."""
+    first = next(iter(step_lengths(graph)), None)
+    return None if first is None or first.number in side.numbers.tolist() else first.latency_ns
 
 
 def _side_of_rank(side: Side) -> JobSide:

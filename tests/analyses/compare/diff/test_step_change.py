@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analyses.compare.diff.step_change import StepChange, StepLengths, change_of_steps, paired_steps
+from analyses.compare.diff.step_change import StepChange, StepLengths, change_of_steps, judged_kinds, paired_steps
 from hta_graph.model import Floats, Ints
 from tests.support.deep_tests import deep
 from tests.support.step_noise import normal, skewed, with_hiccups
@@ -112,6 +112,18 @@ def test_halves_of_a_run_that_drifts_do_not_differ() -> None:
     halves = steps(lengths[:10].tolist()), steps(lengths[10:].tolist(), first=12)
     assert halves[1].ns.min() > halves[0].ns.max()
     assert not change_of_steps(*halves).is_usual
+
+
+def test_halves_of_a_long_run_that_drifts_a_little_do_not_differ() -> None:
+    rng = np.random.default_rng(13)
+    lengths = 50 + np.arange(48) * 0.06 + rng.normal(0, 0.4, 48)
+    assert not change_of_steps(steps(lengths[:24].tolist()), steps(lengths[24:].tolist(), first=26)).is_usual
+
+
+def test_a_rare_step_that_is_no_longer_than_others_is_judged() -> None:
+    control, test = (steps([50, 51, 50, last], [0, 0, 0, 1]) for last in (20, 60))
+    assert judged_kinds(control, control).tolist() == [0, 1]
+    assert judged_kinds(control, test).tolist() == [0]
 
 
 def test_what_only_a_rare_longer_step_does_is_not_judged() -> None:
