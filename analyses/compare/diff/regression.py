@@ -137,7 +137,7 @@ def doubt(found: Comparison[Lengths], limit: float = 0.0) -> str:
 
     Equal programs seldom differ by more than half of what noise explains: a larger difference may be one.
     """
-    if found.refused or (found.beyond_noise and found.main.difference > 0):
+    if found.refused or (found.beyond_noise and found.main.share > limit):
         return ""
     if (one := suspicious_of(found.differences, limit)) is not None:
         steps = steps_to_see(found, one.noise_share, one.share)

@@ -53,7 +53,7 @@ def document_of_ruling(found: ProfileComparison, ruled: Ruling, metric: str, giv
         "classes": _classes(found) if metric in TIMES_OF_PATH else [],
         "work": work_changes(found),
         "environment": [dict(zip(("what", "baseline", "new"), fact, strict=True)) for fact in found.environment],
-        "notes": _notes(found, ruled),
+        "notes": _notes(found, ruled, is_time=metric in TIMES_OF_PATH),
     }
 
 
@@ -207,16 +207,20 @@ def _by_kernel(alone: Counter[int], names: Sequence[str], tells: Mapping[str, bo
     return found
 
 
-def _notes(found: ProfileComparison, ruled: Ruling) -> list[str]:
-    return list(_each_note(found, ruled))
+def _notes(found: ProfileComparison, ruled: Ruling, *, is_time: bool) -> list[str]:
+    return [*(_notes_on_steps(found, ruled) if is_time else ()), *_each_note(found, ruled)]
+
+
+def _notes_on_steps(found: ProfileComparison, ruled: Ruling) -> Iterator[str]:
+    """Say which steps hang or grow, and whether all operators are slower in them."""
+    if ruled.main.difference > 0:
+        yield from course_lines(found.lengths.course, ruled.main)
+        if (ruled.exceeding or ruled.doubt) and (machine := machine_note(found, ruled.main)):
+            yield machine
 
 
 def _each_note(found: ProfileComparison, ruled: Ruling) -> Iterator[str]:
     lengths = found.lengths
-    if ruled.main.difference > 0:
-        yield from course_lines(lengths.course, ruled.main)
-        if (ruled.exceeding or ruled.doubt) and (machine := machine_note(found, ruled.main)):
-            yield machine
     yield from notes_on(lengths, ruled)
     for side, profile in (("the baseline", found.control), ("the new run", found.test)):
         if lost := profile.facts.get(LOST_WORK):

@@ -79,6 +79,8 @@ def compare_profiles(
     found = _compared(spreads[0].profile, spreads[1].profile)
     run_noise = _noise_between_runs(spreads)
     found = replace(found, change=found.change.with_run_noise(run_noise), run_noise=run_noise)
+    if metric == "memory":  # which no step hangs in
+        found = replace(found, course=replace(found.course, tail=None))
     one, other = (spread.profile for spread in spreads)
     around = facts_that_differ(one.facts, other.facts, inputs_of_sides(one.inputs, other.inputs))
     trust = (

@@ -287,6 +287,7 @@ def test_what_noise_may_hide_is_no_pass(capsys: pytest.CaptureFixture[str], tmp_
     assert run_command(capsys, "gate", base, late, "--allow", "noise")[0] == 0
     assert run_command(capsys, "diff", base, late)[1].startswith("Cannot tell a change of 1")
     assert run_command(capsys, "diff", base, late, "--fail-above", "1%")[0] == 3
+    assert run_command(capsys, "gate", base, late, "--fail-above", "15%")[0] == 0
     of_diff = command_json(capsys, "diff", base, late)
     assert schema_errors(of_diff) == []
     assert (of_diff["cannot_tell"], of_diff["beyond_noise"]) == (found["reason"]["text"], False)
