@@ -8,10 +8,10 @@ its size: no test can say more of one event.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -153,11 +153,15 @@ def _least_certain(known: int, share: float) -> int:
     (8, 13)
     """
     known = min(known, MOST_EVENTS)
-    for count in range(1, 20 * (known + 1) + 20):
-        every = known + count
-        if sum(comb(every, of) * share**of * (1 - share) ** (every - of) for of in range(count, every + 1)) <= CHANCE:
-            return count
-    return MOST_EVENTS
+    return bisect_left(range(10 * MOST_EVENTS), -CHANCE, key=lambda count: -_chance_of_more(known, count, share))
+
+
+def _chance_of_more(known: int, count: int, share: float) -> float:
+    """Return how probable it is that of all events at least as many are in a run, given its share of the steps."""
+    every, inside = known + count, np.arange(count, known + count + 1)
+    logarithms = np.append(0.0, np.cumsum(np.log(np.arange(1, every + 1))))
+    ways = logarithms[every] - logarithms[inside] - logarithms[every - inside]
+    return float(np.exp(ways + inside * np.log(share) + (every - inside) * np.log1p(-share)).sum())
 
 
 def trend_of(control: StepLengths, test: StepLengths) -> Trend | None:
