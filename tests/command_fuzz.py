@@ -171,6 +171,8 @@ def values_of(action: argparse.Action) -> Giver | None:
     """
     if action.nargs == 0:
         return None
+    if action.dest == "keep" and action.metavar == "N":
+        return COUNTS
     known = [VALUES[name] for name in action.option_strings if name in VALUES]
     if not known and action.choices:
         return one_of(*map(str, action.choices), "x")
@@ -193,6 +195,8 @@ def question(words: tuple[str, ...], place: Place) -> list[str]:
         elif place.rng.random() < (share / 3 if longest in SLOW_OPTIONS else share):
             give = values_of(action)
             asked += [longest, *(give(place) if give else [])]
+    if "--plan" in asked:  # takes nothing else
+        return [*words, *POSITIONALS["baseline"](place), "--plan"]
     return asked
 
 

@@ -29,11 +29,12 @@ USUAL = {
     "--overlay": 0.1, "--window": 0.3, "--instance": 0.6, "--regex": 0.5,
 }  # fmt: skip
 """How often other ones are."""
-NEVER = ("--cluster", "--names", "--scenarios", "--version")
-"""What starts processes, or answers without reading anything."""
+NEVER = ("--cluster", "--names", "--plan", "--scenarios", "--version")
+"""What starts processes, answers without reading anything, or takes one input of two."""
 NEEDS = {
     "--regex": "--annotation",
     "--instance": "--annotation",
+    "--keep": "--update",
     "--merge-runs": "--json",
     "--test-step": "--step",
     "--with-hosts": "--update",
@@ -120,6 +121,8 @@ def _is_wanted(name: str, action: argparse.Action, words: tuple[str, ...], place
 def _values(action: argparse.Action) -> Giver:
     if action.choices:
         return one_of(*map(str, action.choices))
+    if action.dest == "keep" and action.metavar == "N":
+        return one_of("1", "3")
     return VALUES[_name(action)]
 
 
