@@ -27,6 +27,7 @@ from tests.generate.properties import (
     text,
 )
 from tests.generate.shared_parts import (
+    EXCESS,
     EXTENT,
     FILE,
     HELD_UP_BY,
@@ -37,6 +38,7 @@ from tests.generate.shared_parts import (
     OF_ENGINE,
     STEP_LENGTHS,
     UNREAD,
+    hangs,
 )
 
 SCOPES = list_of(
@@ -143,18 +145,7 @@ def _lengths() -> dict[str, Schema]:
         "more_steps_share": share("Difference that noise hides, and that more steps would show", null=True),
         "compared_by": one_of(get_args(Basis), "What the difference is one of."),
         "cannot_tell": text("Why noise hides whether the test is slower; null if it is known.", null=True),
-        "hangs": {
-            **record(
-                {
-                    "control_events": integer("Events in the control: steps that hang, those in a row being one."),
-                    "test_events": integer("Events in the test."),
-                    "test_steps": list_of(integer("A step."), "The steps of the test that hang."),
-                    "excess_ns": ns("By how much the test's events are longer than usual steps, at the median"),
-                },
-                "Steps that hang; null of fewer than three steps.",
-            ),
-            "type": ["object", "null"],
-        },
+        "hangs": hangs("control", "test", {"excess_ns": ns(f"{EXCESS} of the test takes longer than a usual step")}),
         "means": record(
             {
                 "control_ns": ns("Mean of the control"),

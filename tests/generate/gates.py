@@ -21,7 +21,7 @@ from tests.generate.properties import (
     share,
     text,
 )
-from tests.generate.shared_parts import JOB_VERDICT, LOST_TIME
+from tests.generate.shared_parts import EXCESS, JOB_VERDICT, LOST_TIME, hangs
 
 VALUE = "in the unit of the metric"
 DIFFERENCE = {
@@ -81,18 +81,7 @@ def gate() -> Schema:
         ),
         "judgement": LOST_TIME,
         "exceeding": list_of(record(DIFFERENCE, "A difference."), "The differences that exceed noise and limit."),
-        "hangs": {
-            **record(
-                {
-                    "baseline_events": integer("Events in the baseline: steps that hang, those in a row being one."),
-                    "new_events": integer("Events in the new run."),
-                    "new_steps": list_of(integer("A step."), "The steps of the new run that hang."),
-                    "excess": integer("By how much the new events are longer than usual steps, at the median."),
-                },
-                "Steps that hang; null of fewer than three steps.",
-            ),
-            "type": ["object", "null"],
-        },
+        "hangs": hangs("baseline", "new", {"excess": integer(f"{EXCESS} of the new run takes longer, {VALUE}.")}),
         "phases": list_of(
             record(
                 {

@@ -14,6 +14,7 @@ from hta_graph.model import BoundBy
 from hta_graph.multi_rank.job_verdict import Firmness, Pattern, VerdictScope
 from hta_graph.trace.table import ClockModel
 from tests.generate.properties import (
+    Schema,
     bound_by,
     by_key,
     by_rank,
@@ -282,3 +283,15 @@ NEAR = record(
     },
     "With --near: near-critical work.",
 )
+
+EXCESS = "By how much the median event"
+
+
+def hangs(before: str, after: str, excess: dict[str, Schema]) -> Schema:
+    """Return the schema of the steps that hang in two runs, whose keys have these names."""
+    keys = {
+        f"{before}_events": integer(f"Events of {before}: steps that hang, those in a row being one."),
+        f"{after}_events": integer(f"Events of {after}."),
+        f"{after}_steps": list_of(integer("A step."), f"The steps of {after} that hang."),
+    }
+    return {**record({**keys, **excess}, "Steps that hang; null if unknown."), "type": ["object", "null"]}

@@ -73,8 +73,6 @@ class Course:
     tail: Tail | None = None
     trend: Trend | None = None
     means_ns: tuple[float, float] = (0.0, 0.0)
-    numbers: Sequence[int] = ()
-    """Of all steps of the test."""
     counts: tuple[int, int] = (0, 0)
     """Of all steps of both."""
 
@@ -96,7 +94,6 @@ def course_of(control: StepLengths, test: StepLengths) -> Course:
         tail_of(control, test, (usual[0], usual[1])),
         trend,
         means,
-        test.number.tolist(),
         (len(control.ns), len(test.ns)),
     )
 
@@ -196,7 +193,7 @@ def suspicious_of(differences: Sequence[Difference], limit: float) -> Difference
 def course_lines(course: Course, main: Difference) -> Iterator[str]:
     """Say which steps hang and from which length to which steps grow, where the run is slower by that."""
     if (tail := course.tail) is not None and (main.basis == "hangs" or tail.difference_ns > max(tail.noise_ns, 0)):
-        yield hanging_steps([course.numbers[at] for at in tail.places.tolist()], tail.counts, round(tail.excess_ns))
+        yield hanging_steps(tail.numbers, tail.counts, round(tail.excess_ns))
     if course.trend is not None and main.basis == "trend":
         yield growing_steps(*(duration_text(round(ns)) for ns in course.trend.ends_ns))
 
@@ -216,9 +213,9 @@ def growing_steps(first: str, last: str) -> str:
     """Say that steps become longer and longer.
 
     >>> growing_steps("50.000 ms", "57.000 ms")
-    'Steps take longer and longer after: from 50.000 ms to 57.000 ms by their trend.'
+    'After: steps take longer and longer, from 50.000 ms to 57.000 ms by their trend.'
     """
-    return f"Steps take longer and longer after: from {first} to {last} by their trend."
+    return f"After: steps take longer and longer, from {first} to {last} by their trend."
 
 
 def manner(basis: Basis, steps: tuple[int, int | None] | None, events: tuple[int, int]) -> str:

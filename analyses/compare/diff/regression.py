@@ -32,7 +32,7 @@ SUSPECTED: Mapping[Basis, str] = {
     "ranks": "most steps are longer by less than their noise",
     "means": "the mean step is longer by less than its noise",
     "hangs": "what hanging steps add is less than its noise",
-    "trend": "steps grow by less than the noise of that",
+    "trend": "steps grow by less than the noise of their trend",
 }
 MOST_STEPS = 1_000
 """More steps than anybody records of one run."""

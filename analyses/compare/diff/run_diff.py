@@ -261,9 +261,8 @@ def _hang_keys(course: Course) -> dict[str, Any] | None:
     """Return in how many events steps hang on either side, and which steps of the test; null of too few steps."""
     if (tail := course.tail) is None:
         return None
-    steps = [course.numbers[at] for at in tail.places.tolist()]
     events = dict(zip(("control_events", "test_events"), tail.counts, strict=True))
-    return {**events, "test_steps": steps, "excess_ns": round(tail.excess_ns)}
+    return {**events, "test_steps": list(tail.numbers), "excess_ns": round(tail.excess_ns)}
 
 
 def _kind_keys(name: str, kind: KindChange) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from analyses.compare.diff.step_change import (
     most_dependence,
     pairs_that_go_together,
 )
-from hta_graph.model import Bools, Floats, Ints
+from hta_graph.model import Bools, Floats
 
 HANGING = 6.0
 """How many spreads longer than its kind a hanging step is."""
@@ -49,8 +49,8 @@ LEAST_SPREAD = 0.005
 class Tail:
     """By how much more the hanging steps of the test add to its mean step (ns), and how much chance explains.
 
-    ``control_ns`` is the mean step of the control, ``counts`` how many events both have, ``places`` where the test's
-    hanging steps are; ``excess_ns`` is what an event of the test takes longer than a usual step, at the median.
+    ``control_ns`` is the mean step of the control, ``counts`` how many events both have, ``numbers`` the test's
+    hanging steps; ``excess_ns`` is what an event of the test takes longer than a usual step, at the median.
     ``enough_steps`` of each run with such events would show that they are more.
     """
 
@@ -58,7 +58,7 @@ class Tail:
     difference_ns: float
     noise_ns: float
     counts: tuple[int, int]
-    places: Ints
+    numbers: tuple[int, ...]
     excess_ns: float
     enough_steps: int = 0
 
@@ -125,9 +125,8 @@ def tail_of(control: StepLengths, test: StepLengths, usual: tuple[Floats, Floats
         enough = -(-len(test.ns) * _least_certain(0, 0.5) // max(alike[1], 1))
         if not alike[0]:
             noise_ns = min(noise_ns, BY_SIZE * mean_ns)
-    return Tail(
-        mean_ns, float(more), float(noise_ns), (len(excess[0]), len(excess[1])), np.flatnonzero(hang[1]), size, enough
-    )
+    events, numbers = (len(excess[0]), len(excess[1])), tuple(test.number[hang[1]].tolist())
+    return Tail(mean_ns, float(more), float(noise_ns), events, numbers, size, enough)
 
 
 def _spread(away: Sequence[Floats]) -> float:

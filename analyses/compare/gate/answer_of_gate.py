@@ -236,13 +236,12 @@ def _each_note(found: ProfileComparison, ruled: Ruling) -> Iterator[str]:
 
 def _hangs(found: ProfileComparison) -> dict[str, Any] | None:
     """Return the events in which steps hang, on both sides; null of too few steps."""
-    tail, course = found.lengths.course.tail, found.lengths.course
-    if tail is None:
+    if (tail := found.lengths.course.tail) is None:
         return None
     return {
         "baseline_events": tail.counts[0],
         "new_events": tail.counts[1],
-        "new_steps": [course.numbers[at] for at in tail.places.tolist()],
+        "new_steps": list(tail.numbers),
         "excess": round(tail.excess_ns),
     }
 

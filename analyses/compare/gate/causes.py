@@ -113,7 +113,7 @@ def _steps_of(found: ProfileComparison, main: Difference) -> tuple[_Steps, _Step
     """Return the steps to compare by their means, and which part of their change is that of the run; None: medians."""
     lengths, every = found.lengths, found.test.side
     if main.basis == "hangs" and lengths.course.tail is not None:
-        hang = every.numbers[lengths.course.tail.places]
+        hang = np.array(lengths.course.tail.numbers)
         return (
             _Steps.of(every, np.setdiff1d(every.numbers, hang)),
             _Steps.of(every, hang),
@@ -128,10 +128,17 @@ def _steps_of(found: ProfileComparison, main: Difference) -> tuple[_Steps, _Step
         of_kind = next(at for at, name in enumerate(lengths.kinds.names) if (name or "all") == main.kind)
         control, test = control[lengths.kinds.control == of_kind], test[lengths.kinds.test == of_kind]
     elif main.steps is not None and main.steps[1] is not None:
-        test = every.numbers[(every.numbers >= main.steps[0]) & (every.numbers <= main.steps[1])]
+        test = _numbers_in(every, main.steps)
     elif main.basis != "means":
         return None
     return _Steps.of(found.control.side, control), _Steps.of(every, test), 1.0
+
+
+def _numbers_in(side: JobSide, steps: tuple[int, int | None]) -> Ints:
+    """Return the numbers of a side's steps from the first to the last one; without a last one, to the end."""
+    first, last = steps
+    found: Ints = side.numbers[(side.numbers >= first) & (last is None or side.numbers <= last)]
+    return found
 
 
 def _ranks_of_names(found: ProfileComparison, main: Difference) -> dict[str, int]:
@@ -180,10 +187,9 @@ def machine_note(found: ProfileComparison, main: Difference) -> str:
         return ""
     steps: tuple[int, ...] = ()
     if main.basis == "hangs" and found.lengths.course.tail is not None:
-        steps = tuple(found.test.side.numbers[found.lengths.course.tail.places].tolist())
+        steps = found.lengths.course.tail.numbers
     elif main.steps is not None:
-        numbers, last = found.test.side.numbers, main.steps[1]
-        steps = tuple(numbers[(numbers >= main.steps[0]) & (numbers <= (last or numbers[-1]))].tolist())
+        steps = tuple(_numbers_in(found.test.side, main.steps).tolist())
     return all_slower(steps, is_trend=main.basis == "trend")
 
 

@@ -112,7 +112,7 @@ def _trust_in_facts(control: Mapping[str, str | None], test: Mapping[str, str | 
     """Say which versions of what a program runs on differ, and where PyTorch's is unknown on one side."""
     moved = [what for what in UNDER_THE_PROGRAM if control.get(what) and test.get(what) and control[what] != test[what]]
     if moved:
-        yield f"Part of the difference may come from another {enumerated(moved)}; record the baseline again there."
+        yield f"Part of the difference may come from another {enumerated(moved)}; record the baseline again with it."
     if bool(control.get("PyTorch")) != bool(test.get("PyTorch")):
         yield unknown_version("the new run" if control.get("PyTorch") else "the baseline")
 

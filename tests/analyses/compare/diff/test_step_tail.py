@@ -43,7 +43,7 @@ def test_hangs_of_a_quarter_of_the_mean_are_a_regression() -> None:
     assert course.tail is not None
     assert (main.basis, main.exceeds(0.01), course.tail.counts) == ("hangs", True, (0, 3))
     assert main.share == pytest.approx(3 * 101 / 24 / 50, rel=0.05)
-    assert course.tail.places.tolist() == [5, 13, 21]
+    assert course.tail.numbers == (5, 13, 21)
 
 
 def test_one_long_step_is_a_regression_by_its_size() -> None:
@@ -95,7 +95,7 @@ def test_all_steps_of_an_interruption_are_one_event() -> None:
     test[3:6] *= 3.5
     course, main, _ = judged(drawn(0, 12), test)
     assert course.tail is not None
-    assert (course.tail.counts, course.tail.places.tolist()) == ((0, 1), [3, 4, 5])
+    assert (course.tail.counts, course.tail.numbers) == ((0, 1), (3, 4, 5))
     assert (main.basis, main.exceeds(0.01)) == ("hangs", True)
 
 
